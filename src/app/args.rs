@@ -1,0 +1,327 @@
+//! The command line. Parsing only; `start` acts on it.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+use super::command::{Command, StopRequest, SweepRequest, WaitFor, WaitRequest};
+use super::contract::{CommandLine, HostKind, Kind, LaunchRequest};
+use crate::lifecycle::inspect::InspectorKind;
+
+/// A terminal cockpit for model servers and agent shells that never signals the wrong process.
+///
+/// Without a subcommand it opens the screen.
+#[derive(Debug, Parser)]
+#[command(name = "cookbook-tui", version, max_term_width = 100)]
+pub struct Args {
+    /// Use this configuration instead of the user's and the directory's (it is trusted)
+    #[arg(long, global = true, value_name = "FILE", env = "COOKBOOK_TUI_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Keep records, logs and trust here
+    #[arg(long, global = true, value_name = "DIR", env = "COOKBOOK_TUI_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// Name of our tmux server's socket [default: cookbook]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub tmux_socket: Option<String>,
+    /// How to read the process table: procfs, ps or none
+    #[arg(long, global = true, value_name = "KIND")]
+    pub inspector: Option<InspectorKind>,
+    /// What to write to the log in the state directory: error, warn, info, debug, trace
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
+    pub log_level: tracing::Level,
+    /// Use no colours
+    #[arg(long, global = true)]
+    pub no_color: bool,
+    /// Read requests as JSON Lines from FILE (- is standard input) and answer on standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub batch: Option<PathBuf>,
+    /// With --batch: stop at the first failure
+    #[arg(long, requires = "batch")]
+    pub fail_fast: bool,
+    /// What to do instead of opening the screen
+    #[command(subcommand)]
+    pub action: Option<Action>,
+}
+
+/// A subcommand.
+#[derive(Debug, Subcommand)]
+pub enum Action {
+    /// List the sessions
+    Ls(Json),
+    /// Launch a recipe or a command
+    Launch(Launch),
+    /// Stop a session and everything that belongs to it
+    Stop(Stop),
+    /// Stop a session and start it again
+    Restart(Session),
+    /// End what earlier stops left behind
+    Sweep(Sweep),
+    /// Show the processes of a session with their verdicts
+    Tree(Session),
+    /// Show what the terminal of a session shows
+    Screen(Screen),
+    /// Type into a session
+    Send(Send),
+    /// Show the output of a session
+    Logs(Logs),
+    /// Wait until a session has come to something
+    Wait(Wait),
+    /// Attach this terminal to a session in tmux
+    Attach(Session),
+    /// List what can be launched
+    Recipes(Json),
+    /// Trust the cookbook.toml of a directory, once for this content
+    Trust(Trust),
+    /// Print the JSON Schema of the batch protocol
+    Schema,
+    /// Print completions for a shell
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page
+    Man,
+}
+
+/// Output for programs.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub struct Json {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A session to act on.
+#[derive(Debug, ClapArgs)]
+pub struct Session {
+    /// Id or unique name
+    pub session: String,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `launch`.
+#[derive(Debug, ClapArgs)]
+pub struct Launch {
+    /// Name of a recipe
+    #[arg(required_unless_present = "command", conflicts_with = "command")]
+    pub recipe: Option<String>,
+    /// Kind of work: serve, agent, shell or download
+    #[arg(long, value_parser = parse_word::<Kind>)]
+    pub kind: Option<Kind>,
+    /// Where it is to live: tmux, or pty to stay in the foreground as its owner
+    #[arg(long, value_parser = parse_word::<HostKind>)]
+    pub host: Option<HostKind>,
+    /// Name for people
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Working directory
+    #[arg(long, value_name = "DIR")]
+    pub cwd: Option<String>,
+    /// Variable added to its environment
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
+    pub env: Vec<(String, String)>,
+    /// Seconds between TERM and KILL
+    #[arg(long, value_name = "SECONDS")]
+    pub grace: Option<f64>,
+    /// Seconds that it may live
+    #[arg(long, value_name = "SECONDS")]
+    pub ceiling: Option<f64>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+    /// Program and arguments, after --
+    #[arg(last = true)]
+    pub command: Vec<String>,
+}
+
+/// Arguments of `stop`.
+#[derive(Debug, ClapArgs)]
+pub struct Stop {
+    /// Id or unique name
+    pub session: String,
+    /// Seconds between TERM and KILL
+    #[arg(long, value_name = "SECONDS")]
+    pub grace: Option<f64>,
+    /// KILL at once
+    #[arg(long)]
+    pub force: bool,
+    /// Give up after this many seconds
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// Only show what would be signalled
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `sweep`.
+#[derive(Debug, ClapArgs)]
+pub struct Sweep {
+    /// Id or unique name; all sessions that are over without it
+    pub session: Option<String>,
+    /// Only show what would be signalled
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `screen`.
+#[derive(Debug, ClapArgs)]
+pub struct Screen {
+    /// Id or unique name
+    pub session: String,
+    /// Lines of history to show before it
+    #[arg(long, value_name = "LINES")]
+    pub scrollback: Option<usize>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `send`.
+#[derive(Debug, ClapArgs)]
+pub struct Send {
+    /// Id or unique name
+    pub session: String,
+    /// Literal text
+    pub text: Option<String>,
+    /// Key by name, sent after the text, for example Enter or C-c
+    #[arg(short, long = "key", value_name = "KEY")]
+    pub keys: Vec<String>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `logs`.
+#[derive(Debug, ClapArgs)]
+pub struct Logs {
+    /// Id or unique name
+    pub session: String,
+    /// Only the last lines
+    #[arg(long, value_name = "LINES")]
+    pub tail: Option<usize>,
+    /// Go on as it grows
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `wait`.
+#[derive(Debug, ClapArgs)]
+pub struct Wait {
+    /// Id or unique name
+    pub session: String,
+    /// What to wait for: ready, exit, gone or output
+    #[arg(long = "for", value_parser = parse_word::<WaitFor>)]
+    pub what: WaitFor,
+    /// With output: what to look for
+    #[arg(long)]
+    pub regex: Option<String>,
+    /// Seconds to wait at most
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `trust`.
+#[derive(Debug, ClapArgs)]
+pub struct Trust {
+    /// The file [default: the cookbook.toml of this directory or the nearest above]
+    pub file: Option<PathBuf>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+fn parse_word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+fn parse_variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("give NAME=VALUE".into()),
+    }
+}
+
+impl Action {
+    /// Returns the command behind a subcommand, where it is one of the runtime's, and whether its
+    /// answer is to be JSON.
+    pub fn command(&self) -> Option<(Command, bool)> {
+        let (command, output) = match self {
+            Self::Ls(output) => (Command::List {}, *output),
+            Self::Launch(launch) => (Command::Launch(launch.request()), launch.output),
+            Self::Stop(stop) => (Command::Stop(stop.request()), stop.output),
+            Self::Restart(of) => (Command::Restart { session: of.session.clone(), confirm: None }, of.output),
+            Self::Sweep(sweep) => {
+                let request =
+                    SweepRequest { session: sweep.session.clone(), dry_run: Some(sweep.dry_run), confirm: None };
+                (Command::Sweep(request), sweep.output)
+            }
+            Self::Tree(of) => (Command::Tree { session: of.session.clone() }, of.output),
+            Self::Screen(screen) => {
+                (Command::Screen { session: screen.session.clone(), scrollback: screen.scrollback }, screen.output)
+            }
+            Self::Send(send) => {
+                let keys = (!send.keys.is_empty()).then(|| send.keys.clone());
+                (Command::Send { session: send.session.clone(), text: send.text.clone(), keys }, send.output)
+            }
+            Self::Logs(logs) => (Command::Logs { session: logs.session.clone(), tail: logs.tail }, logs.output),
+            Self::Wait(wait) => {
+                let request = WaitRequest {
+                    session: wait.session.clone(),
+                    what: wait.what,
+                    regex: wait.regex.clone(),
+                    timeout_s: wait.timeout,
+                };
+                (Command::Wait(request), wait.output)
+            }
+            Self::Recipes(output) => (Command::Recipes {}, *output),
+            Self::Attach(_) | Self::Trust(_) | Self::Schema | Self::Completions { .. } | Self::Man => return None,
+        };
+        Some((command, output.json))
+    }
+}
+
+impl Launch {
+    fn request(&self) -> LaunchRequest {
+        LaunchRequest {
+            recipe: self.recipe.clone(),
+            command: (!self.command.is_empty()).then(|| CommandLine::Argv(self.command.clone())),
+            kind: self.kind,
+            host: self.host,
+            name: self.name.clone(),
+            cwd: self.cwd.clone(),
+            env: (!self.env.is_empty()).then(|| self.env.iter().cloned().collect()),
+            rows: None,
+            cols: None,
+            grace_s: self.grace,
+            ceiling_s: self.ceiling,
+            machine: None,
+        }
+    }
+}
+
+impl Stop {
+    fn request(&self) -> StopRequest {
+        StopRequest {
+            session: self.session.clone(),
+            grace_s: self.grace,
+            force: Some(self.force),
+            timeout_s: self.timeout,
+            dry_run: Some(self.dry_run),
+            confirm: None,
+        }
+    }
+}

@@ -1,0 +1,299 @@
+//! The batch: JSON Lines in, JSON Lines out, in strict order unless a line says `async`.
+//!
+//! Standard output carries nothing but answers and, once subscribed, events. One thread writes; a
+//! reader that is slow loses events (and is told), never answers, and never delays a stop.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use serde_json::{Map, Value, json};
+
+use super::command::{Answer, Command};
+use super::error::{AppError, ErrorKind, Exit};
+use super::runtime::Runtime;
+
+/// Runs a batch to its end and returns how it ended.
+pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool, interrupted: &Receiver<()>) -> Exit {
+    let (lines, output) = (channel(), channel());
+    spawn_reader(input, lines.0.clone());
+    let writer = spawn_writer(output.1);
+    let mut batch = Batch { runtime, output: output.0, exit: Arc::default(), running: Vec::new(), events: None };
+    let mut number = 0;
+    let mut quit = false;
+    while !quit {
+        if interrupted.try_recv().is_ok() {
+            batch.note(Exit::Failed);
+            break;
+        }
+        let line = match lines.1.recv_timeout(std::time::Duration::from_millis(50)) {
+            Ok(line) => line,
+            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => continue,
+            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+        };
+        let Some(line) = line else { break };
+        number += 1;
+        if line.trim().is_empty() {
+            continue;
+        }
+        quit = batch.line(&line, number);
+        if fail_fast && batch.worst() != Exit::Ok {
+            break;
+        }
+    }
+    batch.finish();
+    let exit = batch.worst();
+    drop(batch);
+    writer.join().ok();
+    exit
+}
+
+struct Batch<'a> {
+    runtime: &'a Runtime,
+    output: Sender<Value>,
+    exit: Arc<Mutex<Exit>>,
+    running: Vec<JoinHandle<()>>,
+    /// Writes the events, once subscribed.
+    events: Option<JoinHandle<()>>,
+}
+
+impl Batch<'_> {
+    /// Carries out one line; tells whether it was `quit`.
+    fn line(&mut self, line: &str, number: usize) -> bool {
+        let request = match Request::parse(line) {
+            Ok(request) => request,
+            Err((id, error)) => {
+                let error = AppError::new(error.kind, format!("line {number}: {}", error.message));
+                self.note(in_batch(&error));
+                self.say(failure(&id, &error));
+                return false;
+            }
+        };
+        match &request.command {
+            Command::Quit {} => {
+                self.join();
+                let receipts = self.runtime.close();
+                for receipt in &receipts {
+                    self.note(of_receipt(receipt.is_clean()));
+                }
+                self.say(success(&request.id, &json!({ "receipts": receipts })));
+                return true;
+            }
+            Command::Subscribe {} if self.events.is_none() => self.events = Some(self.forward_events()),
+            Command::Subscribe {}
+            | Command::Hello {}
+            | Command::Launch(_)
+            | Command::Wait(_)
+            | Command::List {}
+            | Command::Tree { .. }
+            | Command::Screen { .. }
+            | Command::Send { .. }
+            | Command::Resize { .. }
+            | Command::Logs { .. }
+            | Command::Restart { .. }
+            | Command::Stop(_)
+            | Command::Sweep(_)
+            | Command::Recipes {} => {}
+        }
+        let (runtime, output, exit) = (self.runtime.clone(), self.output.clone(), Arc::clone(&self.exit));
+        let work = move || {
+            let answer = runtime.execute(&request.command);
+            raise(&exit, judge(&answer));
+            let value = match answer {
+                Ok(answer) => success(&request.id, &answer.to_value()),
+                Err(error) => failure(&request.id, &error),
+            };
+            output.send(value).ok();
+        };
+        if request.run_async {
+            self.running.push(std::thread::spawn(work));
+        } else {
+            work();
+        }
+        false
+    }
+
+    fn forward_events(&self) -> JoinHandle<()> {
+        let (events, output) = (self.runtime.subscribe(), self.output.clone());
+        std::thread::spawn(move || {
+            for event in events {
+                if output.send(event.to_value()).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    fn join(&mut self) {
+        for thread in self.running.drain(..) {
+            if thread.join().is_err() {
+                raise(&self.exit, Exit::Internal);
+            }
+        }
+    }
+
+    /// End of input waits for outstanding answers, then quits; what happened meanwhile is still told.
+    fn finish(&mut self) {
+        self.join();
+        for receipt in self.runtime.close() {
+            self.note(of_receipt(receipt.is_clean()));
+        }
+        self.runtime.end_events();
+        if let Some(events) = self.events.take() {
+            events.join().ok();
+        }
+    }
+
+    fn say(&self, value: Value) {
+        self.output.send(value).ok();
+    }
+
+    fn note(&self, exit: Exit) {
+        raise(&self.exit, exit);
+    }
+
+    fn worst(&self) -> Exit {
+        *self.exit.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn raise(worst: &Mutex<Exit>, exit: Exit) {
+    let mut worst = worst.lock().unwrap_or_else(PoisonError::into_inner);
+    *worst = worst.or(exit);
+}
+
+/// Returns what an answer means for the exit code of a batch.
+fn judge(answer: &Result<Answer, AppError>) -> Exit {
+    match answer {
+        Ok(Answer::Receipt(receipt) | Answer::Restarted { receipt, .. }) => {
+            // A plan has done nothing yet.
+            of_receipt(receipt.plan.is_some() || receipt.is_clean())
+        }
+        Ok(_) => Exit::Ok,
+        Err(error) => in_batch(error),
+    }
+}
+
+/// In a batch a wrong request is a command that failed; exit code 2 is for the command line.
+fn in_batch(error: &AppError) -> Exit {
+    let exit = error.exit();
+    if exit == Exit::Usage { Exit::Failed } else { exit }
+}
+
+fn of_receipt(clean: bool) -> Exit {
+    if clean { Exit::Ok } else { Exit::NotClean }
+}
+
+fn success(id: &Value, result: &Value) -> Value {
+    json!({ "id": id, "ok": true, "result": result })
+}
+
+fn failure(id: &Value, error: &AppError) -> Value {
+    let message = crate::text::mask_text(&error.message);
+    json!({ "id": id, "ok": false, "error": { "kind": error.kind, "message": message } })
+}
+
+struct Request {
+    id: Value,
+    run_async: bool,
+    command: Command,
+}
+
+impl Request {
+    fn parse(line: &str) -> Result<Self, (Value, AppError)> {
+        let usage = |message: String| AppError::new(ErrorKind::Usage, message);
+        let value: Value =
+            serde_json::from_str(line).map_err(|error| (Value::Null, usage(format!("not JSON: {error}"))))?;
+        let Value::Object(mut fields) = value else {
+            return Err((Value::Null, usage("a request is an object such as {\"id\": 1, \"cmd\": \"list\"}".into())));
+        };
+        let id = fields.remove("id").unwrap_or(Value::Null);
+        let run_async = match fields.remove("async") {
+            None => false,
+            Some(Value::Bool(run_async)) => run_async,
+            Some(_) => return Err((id, usage("async must be true or false".into()))),
+        };
+        command(fields)
+            .map(|command| Self { id: id.clone(), run_async, command })
+            .map_err(|message| (id, usage(message)))
+    }
+}
+
+fn command(fields: Map<String, Value>) -> Result<Command, String> {
+    let name = match fields.get("cmd") {
+        Some(Value::String(name)) => name.clone(),
+        Some(_) => return Err("cmd must be a string".into()),
+        None => return Err("cmd is missing".into()),
+    };
+    serde_json::from_value(Value::Object(fields)).map_err(|error| format!("{name}: {error}"))
+}
+
+/// Reads lines; `None` marks the end of the input. Bytes that are no UTF-8 make a line malformed, not
+/// the end.
+fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<String>>) {
+    std::thread::spawn(move || {
+        let mut input = BufReader::new(input);
+        loop {
+            let mut line = Vec::new();
+            match input.read_until(b'\n', &mut line) {
+                Ok(0) | Err(_) => break,
+                Ok(_) => {}
+            }
+            if lines.send(Some(String::from_utf8_lossy(&line).into_owned())).is_err() {
+                return;
+            }
+        }
+        lines.send(None).ok();
+    });
+}
+
+fn spawn_writer(values: Receiver<Value>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut output = std::io::stdout().lock();
+        for value in values {
+            let mut line = value.to_string();
+            line.push('\n');
+            // A reader that has left ends the answers, not the work.
+            if output.write_all(line.as_bytes()).and_then(|()| output.flush()).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &str) {
+        let error = Request::parse(line).map(|request| request.command).unwrap_err().1;
+        assert_eq!(error.kind, ErrorKind::Usage);
+        assert!(error.message.contains(expected), "{line}: {}", error.message);
+    }
+
+    #[test]
+    fn wrong_lines_name_what_is_wrong() {
+        check("{", "not JSON");
+        check("[]", "a request is an object");
+        check("{}", "cmd is missing");
+        check(r#"{"cmd": 1}"#, "cmd must be a string");
+        check(r#"{"cmd": "frobnicate"}"#, "frobnicate");
+        check(r#"{"cmd": "stop", "session": "x", "grce_s": 1}"#, "grce_s");
+        check(r#"{"cmd": "stop"}"#, "session");
+        check(r#"{"cmd": "list", "async": 1}"#, "async");
+        check(r#"{"cmd": "list", "x": 1}"#, "x");
+        check(r#"{"cmd": "launch", "command": 5}"#, "command");
+    }
+
+    #[test]
+    fn ids_come_back_whatever_they_are() {
+        for id in ["1", "null", "\"x\"", "{\"a\":[1]}"] {
+            let request = Request::parse(&format!(r#"{{"id": {id}, "cmd": "list"}}"#)).unwrap();
+            assert_eq!(request.id, serde_json::from_str::<Value>(id).unwrap());
+            let (id_of_bad, _) = Request::parse(&format!(r#"{{"id": {id}, "cmd": "x"}}"#)).err().unwrap();
+            assert_eq!(id_of_bad, request.id);
+        }
+    }
+}

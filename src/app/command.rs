@@ -1,0 +1,268 @@
+//! The one `Command` type behind the screen, the batch and the subcommands, and its answers.
+//!
+//! Pure: parsing a request and serializing an answer. `runtime` carries commands out.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::config::RecipeRow;
+use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
+use crate::lifecycle::identity::{Identity, StartToken};
+use crate::lifecycle::receipt::Receipt;
+
+/// Something that a person or a script asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "cmd", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Command {
+    /// Who answers, and what it can do.
+    Hello {},
+    /// Starts a session.
+    Launch(LaunchRequest),
+    /// Waits until a session has come to something.
+    Wait(WaitRequest),
+    /// All sessions.
+    List {},
+    /// The processes of a session.
+    Tree {
+        /// Which session.
+        session: String,
+    },
+    /// What the terminal of a session shows.
+    Screen {
+        /// Which session.
+        session: String,
+        /// How many lines of history to put before it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scrollback: Option<usize>,
+    },
+    /// Types into a session.
+    Send {
+        /// Which session.
+        session: String,
+        /// Literal text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        /// Keys by name, for example `C-c` or `Enter`; sent after the text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keys: Option<Vec<String>>,
+    },
+    /// Sets the size of a session's terminal.
+    Resize {
+        /// Which session.
+        session: String,
+        /// Height.
+        rows: u16,
+        /// Width.
+        cols: u16,
+    },
+    /// The output of a session so far.
+    Logs {
+        /// Which session.
+        session: String,
+        /// Only the last lines.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tail: Option<usize>,
+    },
+    /// Stops a session and starts it again.
+    Restart {
+        /// Which session.
+        session: String,
+        /// The identities of the preview that a person confirmed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confirm: Option<Vec<Identity>>,
+    },
+    /// Ends a session and everything that belongs to it.
+    Stop(StopRequest),
+    /// Ends what earlier stops left behind.
+    Sweep(SweepRequest),
+    /// What can be launched.
+    Recipes {},
+    /// Asks for event lines from now on.
+    Subscribe {},
+    /// Ends the manager: PTY sessions are torn down, tmux sessions stay.
+    Quit {},
+}
+
+/// What to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WaitFor {
+    /// It answers requests.
+    Ready,
+    /// Its workload has ended.
+    Exit,
+    /// None of its processes is left.
+    Gone,
+    /// Its output matches a regular expression.
+    Output,
+}
+
+/// Fields of `wait`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitRequest {
+    /// Which session.
+    pub session: String,
+    /// What to wait for.
+    #[serde(rename = "for")]
+    pub what: WaitFor,
+    /// With `output`: what to look for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regex: Option<String>,
+    /// Seconds; without it, for ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+}
+
+/// Fields of `stop`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StopRequest {
+    /// Which session.
+    pub session: String,
+    /// Seconds between the first signal and KILL; the recipe's, else 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_s: Option<f64>,
+    /// KILL at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+    /// Seconds after which the stop must have answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_s: Option<f64>,
+    /// Signals nothing and answers with the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    /// The identities of the preview that a person confirmed: newcomers that are not `tree` make
+    /// the stop answer `refused` without a signal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<Vec<Identity>>,
+}
+
+/// Fields of `sweep`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SweepRequest {
+    /// Which session; all that are over without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// Signals nothing and answers with the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    /// The identities of the preview that a person confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<Vec<Identity>>,
+}
+
+/// Where a tmux session is to be found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TmuxPlace {
+    /// Path of the server's socket.
+    pub socket: String,
+    /// `$N`.
+    pub session_id: String,
+    /// `%N`.
+    pub pane_id: String,
+}
+
+/// The answer to `launch`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Launched {
+    /// The session's id.
+    pub session: String,
+    /// Where it lives.
+    pub host: HostKind,
+    /// The workload's pid.
+    pub pid: i32,
+    /// The workload's start token.
+    pub start_token: StartToken,
+    /// Where it is in tmux.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tmux: Option<TmuxPlace>,
+    /// Why the host differs from the one asked for, and the like.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// The answer to `wait`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Waited {
+    /// How far the session has come.
+    pub phase: Phase,
+    /// Exit status of the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// Signal that ended the workload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<String>,
+    /// The text that matched.
+    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
+    pub matched: Option<String>,
+}
+
+/// The answer to `screen`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScreenText {
+    /// Height.
+    pub rows: u16,
+    /// Width.
+    pub cols: u16,
+    /// Text of each row, history first, trailing blanks cut.
+    pub lines: Vec<String>,
+    /// Row and column, from 0, of the visible part.
+    pub cursor: (u16, u16),
+}
+
+/// The answer to a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To `hello`.
+    Hello(Value),
+    /// To `launch`.
+    Launched(Launched),
+    /// To `wait`.
+    Waited(Waited),
+    /// To `list`.
+    List(Vec<SessionRow>),
+    /// To `tree`.
+    Tree(Tree),
+    /// To `screen`.
+    Screen(ScreenText),
+    /// To `logs`.
+    Logs(Vec<String>),
+    /// To `stop` and `sweep`.
+    Receipt(Box<Receipt>),
+    /// To `restart`.
+    Restarted {
+        /// What the stop observed.
+        receipt: Box<Receipt>,
+        /// The new session.
+        launched: Launched,
+    },
+    /// To `recipes`.
+    Recipes(Vec<RecipeRow>),
+    /// To everything else.
+    Done,
+}
+
+impl Answer {
+    /// Returns the `result` of a batch answer.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Hello(value) => value.clone(),
+            Self::Launched(launched) => json!(launched),
+            Self::Waited(waited) => json!(waited),
+            Self::List(sessions) => json!({ "sessions": sessions }),
+            Self::Tree(tree) => json!(tree),
+            Self::Screen(screen) => json!(screen),
+            Self::Logs(lines) => json!({ "lines": lines }),
+            Self::Receipt(receipt) => json!(receipt),
+            Self::Restarted { receipt, launched } => {
+                let mut value = json!(launched);
+                value["receipt"] = json!(receipt);
+                value
+            }
+            Self::Recipes(recipes) => json!({ "recipes": recipes }),
+            Self::Done => json!({}),
+        }
+    }
+}

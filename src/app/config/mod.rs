@@ -1,0 +1,26 @@
+//! The configuration: recipes, machines and settings (design section 8, rule 15).
+//!
+//! `args` calls [`load`] once at the start and `trust` on the user's word; everything else reads
+//! the [`Config`]. The layers, later over earlier by recipe name: the built-in recipes, the user's
+//! file, a trusted file found from the working directory upward.
+//!
+//! Nothing here starts a program, changes a configuration file, or acts on a file that came with a
+//! directory before it was trusted. Files become types in one step (`section`, `parse`): past
+//! that, no value needs another check.
+
+mod chord;
+mod error;
+mod load;
+mod model;
+mod parse;
+mod program;
+mod recipe;
+mod section;
+pub mod trust;
+
+pub use chord::{Chord, ChordKey};
+pub use error::{ConfigError, Problem};
+pub use load::{Inputs, load};
+pub use model::{Config, CookbookConfig, Machine, Theme, TmuxConfig, UiConfig, Untrusted};
+pub use program::find_program;
+pub use recipe::{Escapees, Pattern, Ready, Recipe, RecipeRow, Restart, Source, Stop};

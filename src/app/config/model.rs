@@ -1,0 +1,115 @@
+//! The merged configuration.
+//!
+//! Made by `load`, read everywhere above. Pure data and look-ups by name.
+
+use std::path::PathBuf;
+
+use super::chord::Chord;
+use super::recipe::{Recipe, RecipeRow};
+
+/// Everything that was configured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Config {
+    /// What can be launched: the built-in recipes whose program exists, then the user's; no name twice.
+    pub recipes: Vec<Recipe>,
+    /// `[tmux]`.
+    pub tmux: TmuxConfig,
+    /// `[cookbook]`.
+    pub cookbook: CookbookConfig,
+    /// `[ui]`.
+    pub ui: UiConfig,
+    /// `[[machine]]`; no name twice.
+    pub machines: Vec<Machine>,
+    /// The files that were used, earlier first.
+    pub sources: Vec<PathBuf>,
+    /// The file of the directory, where it is not trusted and hence was not used.
+    pub untrusted: Option<Untrusted>,
+    /// What a person should know: files that were passed over, names that lead nowhere.
+    pub notes: Vec<String>,
+}
+
+impl Config {
+    /// Returns the recipe of a name.
+    pub fn recipe(&self, name: &str) -> Option<&Recipe> {
+        self.recipes.iter().find(|recipe| recipe.name == name)
+    }
+
+    /// Returns the machine of a name.
+    pub fn machine(&self, name: &str) -> Option<&Machine> {
+        self.machines.iter().find(|machine| machine.name == name)
+    }
+
+    /// Returns the answer to `recipes`.
+    pub fn rows(&self) -> Vec<RecipeRow> {
+        self.recipes.iter().map(Recipe::row).collect()
+    }
+}
+
+/// Settings of tmux.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TmuxConfig {
+    /// Name of the server's socket; `default` is the user's own server.
+    pub socket: String,
+}
+
+impl Default for TmuxConfig {
+    fn default() -> Self {
+        Self { socket: "cookbook".into() }
+    }
+}
+
+/// Where Cookbook keeps its things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookbookConfig {
+    /// Absolute path of its state; `None` leaves it to `$ODYSSEUS_DATA_DIR`.
+    pub data_dir: Option<PathBuf>,
+    /// Name of the socket of the tmux server where its sessions live.
+    pub socket: String,
+}
+
+impl Default for CookbookConfig {
+    fn default() -> Self {
+        Self { data_dir: None, socket: "default".into() }
+    }
+}
+
+/// Settings of the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UiConfig {
+    /// Colours.
+    pub theme: Theme,
+    /// What leaves the focused terminal.
+    pub escape: Chord,
+}
+
+/// Colours of the screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Theme {
+    /// Follows `NO_COLOR` and the terminal's background.
+    #[default]
+    Auto,
+    /// For dark backgrounds.
+    Dark,
+    /// For light backgrounds.
+    Light,
+    /// No colours.
+    Mono,
+}
+
+/// A computer that is reached by ssh.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name.
+    pub name: String,
+    /// The destination for ssh; never begins with a dash.
+    pub ssh: String,
+}
+
+/// A file that came with a directory and is not trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untrusted {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// What it was when it was found: SHA-256 in hexadecimal.
+    pub sha256: String,
+}

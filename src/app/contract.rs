@@ -1,0 +1,251 @@
+//! The rows and answers of the outside contract (`docs/batch.md`), shared by the batch, the
+//! subcommands and the screen. Pure data; unknown values are `None`, never 0.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lifecycle::receipt::{Bystander, ProcessRow};
+use crate::lifecycle::verdict::VerdictKind;
+
+/// What kind of work a session does. Decides its id, its ladder and its defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A model server.
+    Serve,
+    /// A coding agent.
+    Agent,
+    /// An interactive shell.
+    Shell,
+    /// A download.
+    Download,
+}
+
+impl Kind {
+    /// All kinds, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Serve, Self::Agent, Self::Shell, Self::Download];
+
+    /// Returns the name used in the configuration and in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Serve => "serve",
+            Self::Agent => "agent",
+            Self::Shell => "shell",
+            Self::Download => "download",
+        }
+    }
+
+    /// Returns what session ids of this kind start with, in Cookbook's manner.
+    pub const fn id_prefix(self) -> &'static str {
+        match self {
+            Self::Download => "cookbook",
+            Self::Serve | Self::Agent | Self::Shell => self.name(),
+        }
+    }
+}
+
+/// Where a session lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostKind {
+    /// A pseudo-terminal that we own; the session dies with us.
+    Pty,
+    /// A tmux session, which outlives us on purpose.
+    Tmux,
+}
+
+impl HostKind {
+    /// Returns the name used in the configuration and in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pty => "pty",
+            Self::Tmux => "tmux",
+        }
+    }
+}
+
+/// How far a session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Waits for something else.
+    Queued,
+    /// Its process exists; nothing more is known.
+    Starting,
+    /// Fetches its model.
+    Downloading,
+    /// Loads its model.
+    Loading,
+    /// Prepares its first answer.
+    Warming,
+    /// Answers requests.
+    Ready,
+    /// Answers requests, and has none.
+    Idle,
+    /// Runs; no readiness is known of it.
+    Running,
+    /// A stop is under way.
+    Stopping,
+    /// Its workload has ended with status 0, or was stopped by us.
+    Exited,
+    /// Its workload has ended with another status or by a signal.
+    Failed,
+    /// Nobody can tell.
+    Unverifiable,
+}
+
+impl Phase {
+    /// Returns the word used in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Starting => "starting",
+            Self::Downloading => "downloading",
+            Self::Loading => "loading",
+            Self::Warming => "warming",
+            Self::Ready => "ready",
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+            Self::Exited => "exited",
+            Self::Failed => "failed",
+            Self::Unverifiable => "unverifiable",
+        }
+    }
+
+    /// Tells whether the workload has ended.
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Exited | Self::Failed)
+    }
+}
+
+/// One session of `list`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionRow {
+    /// For example `serve-1a2b3c4d`.
+    pub session: String,
+    /// The name a person gave it, or its recipe's.
+    pub name: String,
+    /// Kind of work.
+    pub kind: Kind,
+    /// PTY or tmux.
+    pub host: HostKind,
+    /// `local`, or the name of a machine.
+    pub machine: String,
+    /// `grant` (dies with its owner) or `background`.
+    pub lifetime: String,
+    /// How far it has come.
+    pub phase: Phase,
+    /// More about the phase, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The workload's pid.
+    pub pid: Option<i32>,
+    /// The worst verdict among its members.
+    pub verdict: VerdictKind,
+    /// Seconds since the launch.
+    pub uptime_s: Option<f64>,
+    /// Percent of one core, summed over the tree.
+    pub cpu_pct: Option<f64>,
+    /// Resident memory in bytes, summed over the tree.
+    pub rss_bytes: Option<u64>,
+    /// GPU memory in bytes, summed over the tree.
+    pub gpu_bytes: Option<u64>,
+    /// TCP ports that members listen on; `None` where that is not known.
+    pub ports: Option<Vec<u16>>,
+    /// Exit status of the workload, once it has ended by itself.
+    pub exit_code: Option<i32>,
+    /// Name of the signal that ended the workload, for example `TERM`.
+    pub signal: Option<String>,
+    /// It was found and adopted, not launched by us.
+    pub adopted: bool,
+    /// The manager that owns it, where that is not this one.
+    pub owner: Option<String>,
+    /// When its ceiling ends it: seconds since the Unix epoch, for display.
+    pub not_after: Option<f64>,
+    /// Which containments hold.
+    pub containment: Vec<String>,
+    /// The masked command line.
+    pub command: String,
+    /// Working directory of the launch.
+    pub cwd: Option<String>,
+    /// Number of live members.
+    pub processes: usize,
+}
+
+/// The answer to `tree`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tree {
+    /// The members.
+    pub processes: Vec<ProcessRow>,
+    /// Processes with a member's command line that are no members.
+    pub lookalikes: Vec<Bystander>,
+    /// Members that came back to the warden and are only reported.
+    pub escapees: Vec<Bystander>,
+    /// Our own front and warden of the session: they leave by themselves, last.
+    #[serde(default)]
+    pub supervisors: Vec<ProcessRow>,
+}
+
+/// What `launch` takes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LaunchRequest {
+    /// Name of a recipe; or `command` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipe: Option<String>,
+    /// Arguments, or a line for `sh -c`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandLine>,
+    /// Kind of work; the recipe's, else `shell`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// PTY or tmux; the recipe's, else by kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostKind>,
+    /// Name for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Variables added to the environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Screen height.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<u16>,
+    /// Screen width.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cols: Option<u16>,
+    /// Seconds between TERM and KILL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_s: Option<f64>,
+    /// Seconds that it may live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_s: Option<f64>,
+    /// Which computer; only `local` for now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+}
+
+/// A command as people write it: a line for `sh -c`, or arguments.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "command must be a string for sh -c or a list of strings")]
+pub enum CommandLine {
+    /// A line for `sh -c`.
+    Line(String),
+    /// Program and arguments.
+    Argv(Vec<String>),
+}
+
+impl CommandLine {
+    /// Returns the arguments to execute.
+    pub fn argv(&self) -> Vec<String> {
+        match self {
+            Self::Line(line) => vec!["sh".into(), "-c".into(), line.clone()],
+            Self::Argv(argv) => argv.clone(),
+        }
+    }
+}

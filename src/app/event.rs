@@ -1,0 +1,130 @@
+//! What happened, for whoever subscribed: the event lines of the batch and the event log of the
+//! screen. Pure data; `runtime::hub` numbers and distributes it.
+
+use serde::{Deserialize, Serialize};
+
+use super::contract::{HostKind, Kind, Phase};
+use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::verdict::VerdictKind;
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A session was launched.
+    Launched {
+        /// Its id.
+        session: String,
+        /// Its name.
+        name: String,
+        /// Its kind.
+        kind: Kind,
+        /// Its host.
+        host: HostKind,
+        /// The workload's pid.
+        pid: i32,
+    },
+    /// A session came to another phase.
+    Phase {
+        /// Which session.
+        session: String,
+        /// The new phase.
+        phase: Phase,
+        /// More, in words.
+        detail: Option<String>,
+    },
+    /// The verdict of a process changed.
+    Verdict {
+        /// Which session.
+        session: String,
+        /// Which process.
+        pid: i32,
+        /// The new verdict.
+        verdict: VerdictKind,
+        /// Why.
+        reason: String,
+    },
+    /// A process joined a session.
+    ProcessNew {
+        /// Which session.
+        session: String,
+        /// Which process.
+        pid: i32,
+        /// Its masked command line.
+        command: String,
+    },
+    /// A process of a session is gone.
+    ProcessGone {
+        /// Which session.
+        session: String,
+        /// Which process.
+        pid: i32,
+        /// Its masked command line.
+        command: String,
+    },
+    /// A process was signalled.
+    Signal {
+        /// Which session.
+        session: String,
+        /// Which process.
+        pid: i32,
+        /// For example `TERM`.
+        signal: String,
+    },
+    /// A process outlived a stop.
+    Survivor {
+        /// Which session.
+        session: String,
+        /// Which process.
+        pid: i32,
+        /// What is known of it.
+        reason: String,
+    },
+    /// The workload of a session has ended.
+    Exited {
+        /// Which session.
+        session: String,
+        /// Its exit status.
+        exit_code: Option<i32>,
+        /// The signal that ended it.
+        signal: Option<String>,
+    },
+    /// A stop or a sweep has finished.
+    Receipt {
+        /// Which session.
+        session: String,
+        /// What was observed.
+        receipt: Box<Receipt>,
+    },
+    /// A session wants to be looked at.
+    Attention {
+        /// Which session.
+        session: String,
+        /// Why.
+        reason: String,
+    },
+    /// A subscriber was too slow: this many events were dropped for it.
+    Lagged {
+        /// How many.
+        missed: u64,
+    },
+}
+
+impl Event {
+    /// Returns the session that the event is about.
+    pub fn session(&self) -> Option<&str> {
+        match self {
+            Self::Launched { session, .. }
+            | Self::Phase { session, .. }
+            | Self::Verdict { session, .. }
+            | Self::ProcessNew { session, .. }
+            | Self::ProcessGone { session, .. }
+            | Self::Signal { session, .. }
+            | Self::Survivor { session, .. }
+            | Self::Exited { session, .. }
+            | Self::Receipt { session, .. }
+            | Self::Attention { session, .. } => Some(session),
+            Self::Lagged { .. } => None,
+        }
+    }
+}

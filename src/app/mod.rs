@@ -1,0 +1,18 @@
+//! The top layer: arguments, configuration, the runtime, and the three faces of it.
+
+pub mod args;
+pub mod batch;
+pub mod cli;
+pub mod command;
+pub mod config;
+pub mod contract;
+pub mod error;
+pub mod event;
+pub mod paths;
+mod report;
+pub mod runtime;
+pub mod schema;
+pub mod start;
+
+/// The hidden subcommand that writes what tmux pipes to it into a session's log.
+pub const LOG_WRITER: &str = "__log";

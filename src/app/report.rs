@@ -1,0 +1,265 @@
+//! Answers for people on standard output. Pure: text from data, with everything foreign escaped.
+
+use std::fmt::Write as _;
+
+use super::command::{Answer, Launched, Waited};
+use super::contract::{SessionRow, Tree};
+use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
+use crate::text::escape;
+
+/// Returns an answer as text that ends with a newline, or is empty.
+pub(super) fn text(answer: &Answer) -> String {
+    match answer {
+        Answer::Hello(value) => format!("{value}\n"),
+        Answer::Launched(launched) => self::launched(launched),
+        Answer::Waited(waited) => self::waited(waited),
+        Answer::List(rows) => list(rows),
+        Answer::Tree(tree) => self::tree(tree),
+        Answer::Screen(screen) => lines(&screen.lines),
+        Answer::Logs(text) => lines(text),
+        Answer::Receipt(receipt) => self::receipt(receipt),
+        Answer::Restarted { receipt, launched } => format!("{}{}", self::receipt(receipt), self::launched(launched)),
+        Answer::Recipes(rows) => {
+            let cells = rows.iter().map(|row| {
+                let state = row.reason.clone().unwrap_or_else(|| row.source.clone());
+                vec![row.name.clone(), row.kind.name().into(), row.host.name().into(), state, row.command.clone()]
+            });
+            table(&["NAME", "KIND", "HOST", "FROM", "COMMAND"], cells.collect())
+        }
+        Answer::Done => String::new(),
+    }
+}
+
+fn lines(lines: &[String]) -> String {
+    let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+    lines[..end].iter().fold(String::new(), |mut text, line| {
+        text.push_str(&escape(line));
+        text.push('\n');
+        text
+    })
+}
+
+fn launched(launched: &Launched) -> String {
+    let mut text = format!("{} runs in {} as process {}\n", launched.session, launched.host.name(), launched.pid);
+    for note in &launched.notes {
+        writeln!(text, "note: {}", escape(note)).ok();
+    }
+    text
+}
+
+fn waited(waited: &Waited) -> String {
+    let mut text = waited.phase.name().to_owned();
+    if let Some(code) = waited.exit_code {
+        write!(text, ", exit status {code}").ok();
+    }
+    if let Some(signal) = &waited.signal {
+        write!(text, ", ended by {signal}").ok();
+    }
+    if let Some(found) = &waited.matched {
+        write!(text, ": {}", escape(found)).ok();
+    }
+    text + "\n"
+}
+
+fn list(rows: &[SessionRow]) -> String {
+    if rows.is_empty() {
+        return "no sessions; `cookbook-tui launch -- COMMAND` starts one\n".into();
+    }
+    let cells = rows.iter().map(|row| {
+        let state = match (&row.detail, row.phase.name()) {
+            (Some(detail), phase) if row.phase.is_over() => format!("{phase}: {detail}"),
+            (_, phase) => phase.to_owned(),
+        };
+        vec![
+            row.session.clone(),
+            row.name.clone(),
+            row.host.name().into(),
+            state,
+            row.verdict.name().into(),
+            row.uptime_s.map_or_else(|| "-".into(), age),
+            row.cpu_pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%")),
+            row.rss_bytes.map_or_else(|| "-".into(), bytes),
+            row.command.clone(),
+        ]
+    });
+    table(&["SESSION", "NAME", "HOST", "PHASE", "VERDICT", "UP", "CPU", "MEM", "COMMAND"], cells.collect())
+}
+
+fn tree(tree: &Tree) -> String {
+    let cells = |row: &ProcessRow| {
+        let mut how: Vec<&str> = row.membership.iter().map(|how| membership(*how)).collect();
+        how.extend(row.kept.is_some().then_some("kept"));
+        how.extend(row.protected.is_some().then_some("protected"));
+        vec![
+            row.pid.to_string(),
+            row.ppid.to_string(),
+            row.verdict.name().into(),
+            how.join(","),
+            row.state.clone(),
+            row.cpu_pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%")),
+            row.rss_bytes.map_or_else(|| "-".into(), bytes),
+            row.command.clone(),
+        ]
+    };
+    let mut text = table(
+        &["PID", "PPID", "VERDICT", "MEMBER BY", "S", "CPU", "MEM", "COMMAND"],
+        tree.processes.iter().map(cells).collect(),
+    );
+    text.push_str(&bystanders("escaped, reported only", &tree.escapees));
+    text.push_str(&bystanders("looks alike, none of ours", &tree.lookalikes));
+    text
+}
+
+pub(super) fn membership(how: Membership) -> &'static str {
+    match how {
+        Membership::Tree => "tree",
+        Membership::Sid => "sid",
+        Membership::Cgroup => "cgroup",
+        Membership::Reparented => "reparented",
+        Membership::Marker => "marker",
+    }
+}
+
+fn bystanders(what: &str, rows: &[Bystander]) -> String {
+    rows.iter().fold(String::new(), |mut text, row| {
+        writeln!(text, "{what}: {} {}", row.pid, escape(&row.command)).ok();
+        text
+    })
+}
+
+/// Returns a receipt as people read it: the verdict of the whole first.
+pub(super) fn receipt(receipt: &Receipt) -> String {
+    let mut text = String::new();
+    if let Some(plan) = &receipt.plan {
+        for row in plan {
+            let signal = row.signal.as_deref().unwrap_or("-");
+            writeln!(
+                text,
+                "{:>7} {signal:<5} {} ({}): {}",
+                row.pid,
+                escape(&row.command),
+                row.verdict.name(),
+                escape(&row.reason)
+            )
+            .ok();
+        }
+        let would = plan.iter().filter(|row| row.signal.is_some()).count();
+        writeln!(text, "{would} would be signalled; nothing was").ok();
+        return text;
+    }
+    let of = |kind: OutcomeKind| receipt.outcomes.iter().filter(|row| row.outcome == kind).count();
+    let session = if receipt.session.is_empty() { "sweep" } else { &receipt.session };
+    let verdict = match receipt.dead {
+        Some(true) => "dead",
+        Some(false) => "NOT dead",
+        None => "nobody can tell",
+    };
+    let ended = of(OutcomeKind::Exited) + of(OutcomeKind::AlreadyGone);
+    writeln!(
+        text,
+        "{session}: {verdict}; {ended} ended in {} ms{}",
+        receipt.elapsed_ms,
+        if receipt.escalated { ", KILL was needed" } else { "" }
+    )
+    .ok();
+    for row in &receipt.outcomes {
+        let reason = row.reason.as_deref().unwrap_or_default();
+        match row.outcome {
+            OutcomeKind::Exited | OutcomeKind::AlreadyGone => continue,
+            OutcomeKind::Survived => write!(text, "  {} survived", row.pid),
+            OutcomeKind::Unverifiable => write!(text, "  {} could not be identified and was not signalled", row.pid),
+            OutcomeKind::Foreign => write!(text, "  {} names another process now and was not signalled", row.pid),
+            OutcomeKind::Refused => write!(text, "  {} must not be signalled", row.pid),
+            OutcomeKind::Kept => write!(text, "  {} was left alive", row.pid),
+        }
+        .ok();
+        writeln!(text, ": {}", escape(reason)).ok();
+    }
+    text.push_str(&bystanders("  escaped, left alive", &receipt.escapees));
+    for row in &receipt.lookalikes {
+        writeln!(
+            text,
+            "  {} matches this command line; not signalled, because nothing identifies it as started by this session",
+            row.pid
+        )
+        .ok();
+    }
+    for held in &receipt.still_held {
+        writeln!(text, "  port {} is still held by {}", held.port.unwrap_or_default(), held.by).ok();
+    }
+    for note in &receipt.notes {
+        writeln!(text, "  note: {}", escape(note)).ok();
+    }
+    text
+}
+
+/// Lays out rows in columns; the last column is not padded.
+fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
+    use unicode_width::UnicodeWidthStr;
+    let head = head.iter().map(|cell| (*cell).to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head)
+        .chain(rows.into_iter().map(|row| row.iter().map(|cell| escape(cell).into_owned()).collect()))
+        .collect();
+    let columns = rows.first().map_or(0, Vec::len);
+    let width = |column: usize| rows.iter().map(|row| row[column].width()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            line.push_str(cell);
+            line.extend(std::iter::repeat_n(' ', width - cell.width() + 2));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Returns a duration in its largest unit, rounded down.
+fn age(seconds: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an uptime")]
+    let seconds = seconds.max(0.0) as u64;
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m", seconds / 60),
+        3600..86_400 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+/// Returns a size in binary units.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
+    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+    let mut size = bytes as f64 / 1024.0;
+    let mut unit = 0;
+    while size >= 999.5 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    if size < 9.95 { format!("{size:.1}{}", UNITS[unit]) } else { format!("{size:.0}{}", UNITS[unit]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_foreign_text_is_escaped() {
+        let rows = vec![vec!["a\u{1b}[31m".into(), "x".into()], vec!["模型".into(), "y".into()]];
+        assert_eq!(table(&["N", "C"], rows), "N          C\na\\x1b[31m  x\n模型       y\n");
+    }
+
+    #[test]
+    fn sizes_and_ages() {
+        for (size, expected) in
+            [(0, "0.0K"), (1024, "1.0K"), (10 << 20, "10M"), (1_200_000_000, "1.1G"), (999 << 10, "999K")]
+        {
+            assert_eq!(bytes(size), expected);
+        }
+        for (seconds, expected) in [(0.0, "0s"), (59.9, "59s"), (60.0, "1m"), (7200.0, "2h"), (200_000.0, "2d")] {
+            assert_eq!(age(seconds), expected);
+        }
+    }
+}

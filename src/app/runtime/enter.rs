@@ -1,0 +1,74 @@
+//! Taking in what is on disk: sessions that an earlier run launched, and those of other managers.
+
+use std::sync::Arc;
+
+use super::Inner;
+use super::session::Session;
+use crate::app::contract::HostKind;
+use crate::lifecycle::authority::{Pin, Pinned, verify};
+use crate::lifecycle::identity::{Identity, Pid, StartToken};
+use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::verdict::VerdictKind;
+
+/// Returns who we are; without an inspector a token that equals no other.
+pub(super) fn own_identity(inspector: &Inspector) -> Identity {
+    let raw = rustix::process::getpid().as_raw_nonzero().get();
+    let pid = Pid::new(raw).or(Pid::new(1));
+    match pid.map(|pid| (pid, Pinned::open(inspector, pid))) {
+        Some((_, Pin::Held(pinned))) => pinned.identity().clone(),
+        Some((pid, Pin::Gone | Pin::Unreadable(_))) => {
+            Identity { pid, token: StartToken::Ps { lstart: format!("unknown {raw}") }, pidfd_inode: None }
+        }
+        None => unreachable!("a pid is positive"),
+    }
+}
+
+impl Inner {
+    /// Reads the records and adds the sessions that are not known yet; drops those whose record another
+    /// manager has settled.
+    pub(super) fn take_in(&self) {
+        let Ok((tethers, quarantined)) = self.store.load() else { return };
+        let mut sessions = self.lock();
+        sessions.quarantined = quarantined;
+        let on_disk: Vec<String> = tethers.iter().map(|tether| tether.session.clone()).collect();
+        for tether in tethers {
+            if let Some(known) = sessions.by_id.get(&tether.session) {
+                let mut state = known.state();
+                if !state.stopping && !state.settled {
+                    state.tether = tether;
+                }
+                continue;
+            }
+            let id = tether.session.clone();
+            if let Some(session) = Session::new(tether, None, None) {
+                session.state().exit = self.store.exit(&id);
+                session.state().receipt =
+                    crate::lifecycle::store::read_json(&self.store.receipt_path(&id)).ok().flatten();
+                sessions.by_id.insert(id.clone(), session);
+                sessions.order.push(id);
+            }
+        }
+        // Ours stay until they are dismissed; of others we know only what is on disk.
+        let dropped: Vec<String> = sessions
+            .by_id
+            .values()
+            .filter(|session| session.request.is_none() && !on_disk.contains(&session.id) && !session.state().settled)
+            .map(|session| session.id.clone())
+            .collect();
+        for id in dropped {
+            sessions.by_id.remove(&id);
+            sessions.order.retain(|known| *known != id);
+        }
+    }
+
+    /// Returns the manager that owns a session, where that is another one which lives.
+    pub(super) fn owner(&self, session: &Arc<Session>) -> Option<Identity> {
+        let spawner = session.tether().spawner;
+        let other = spawner.pid != self.me.pid || spawner.token != self.me.token;
+        let owned_elsewhere = session.host == HostKind::Pty && session.pty.is_none() && other;
+        (owned_elsewhere
+            && verify(&spawner, &self.inspector).kind != VerdictKind::Gone
+            && verify(&spawner, &self.inspector).kind != VerdictKind::Foreign)
+            .then_some(spawner)
+    }
+}

@@ -1,0 +1,194 @@
+//! What differs between a PTY and tmux when a session is stopped.
+
+use std::sync::Arc;
+
+use super::Inner;
+use super::session::Session;
+use crate::app::contract::HostKind;
+use crate::lifecycle::authority::verify;
+use crate::lifecycle::guard::Guard;
+use crate::lifecycle::identity::{Identity, Pid};
+use crate::lifecycle::inspect::InspectorKind;
+use crate::lifecycle::stop::Host;
+use crate::lifecycle::store::Store;
+use crate::lifecycle::tether::{CapturedRecord, Tether, TmuxRecord};
+use crate::lifecycle::tree::{Captured, Scope};
+use crate::lifecycle::verdict::VerdictKind;
+use crate::tmux::parse::{PaneRow, PaneState};
+use crate::tmux::server::Closed;
+use crate::tmux::{Probe, Server, SessionId, SocketRef, TmuxError};
+
+/// A session as a stop sees it.
+pub(super) struct SessionHost<'a> {
+    pub(super) inner: &'a Inner,
+    pub(super) session: &'a Arc<Session>,
+    pub(super) tether: Tether,
+    /// The record is still on disk and is to hold the captured identities.
+    pub(super) recorded: bool,
+}
+
+impl Host for SessionHost<'_> {
+    fn name(&self) -> &'static str {
+        self.session.host.name()
+    }
+
+    fn scope(&mut self) -> Result<Scope, String> {
+        let panes = match &self.tether.tmux {
+            None => Vec::new(),
+            Some(record) => pane_roots(self.inner, record)?,
+        };
+        Ok(self.tether.scope(panes))
+    }
+
+    fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String> {
+        if !self.recorded {
+            return Ok(());
+        }
+        self.tether.captured = captured.to_vec();
+        store(&self.inner.store, &self.tether)
+    }
+
+    fn hang_up(&mut self, captured: &Captured) -> Result<(), String> {
+        match (&self.session.pty, &self.tether.tmux) {
+            (Some(owned), _) => {
+                // Its screen and history stay readable until it is dismissed.
+                owned.pty.hang_up(captured);
+                owned.lifeline.cut();
+                Ok(())
+            }
+            (None, Some(record)) => close_tmux(self.inner, record, captured),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+fn store(store: &Store, tether: &Tether) -> Result<(), String> {
+    store.save(tether).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// Returns the guard of this program, with the tmux server that holds the session.
+pub(super) fn guard(inner: &Inner, tether: &Tether) -> Guard {
+    let mut guard = Guard::new(&inner.inspector);
+    if let Some(record) = &tether.tmux {
+        guard.protect_server(record.server.pid, "the tmux server that holds the session");
+    }
+    // Ours may have been started from inside a session of another server.
+    if let Probe::Running { pid } = inner.server.probe() {
+        guard.protect_server(pid, "the tmux server of cookbook-tui");
+    }
+    guard
+}
+
+/// Whether the recorded tmux server is still there.
+pub(super) enum ServerState {
+    /// It is, and this is how to talk to it.
+    There(Server),
+    /// It is gone, and its sessions with it.
+    Gone,
+    /// Nobody can tell.
+    Unknown(String),
+}
+
+/// Returns the server of a record, reached by the recorded socket.
+pub(super) fn server_of(inner: &Inner, record: &TmuxRecord) -> Server {
+    if inner.server.socket_path().as_os_str() == record.socket.as_str() {
+        return inner.server.clone();
+    }
+    Server::new(SocketRef::Path(record.socket.clone().into()), None, std::env::vars_os())
+}
+
+/// Compares who listens on the socket now with who did at the launch.
+pub(super) fn server_state(inner: &Inner, record: &TmuxRecord) -> ServerState {
+    let server = server_of(inner, record);
+    let recorded = if inner.inspector.kind() == InspectorKind::None {
+        VerdictKind::Owned
+    } else {
+        verify(&record.server, &inner.inspector).kind
+    };
+    match (server.probe(), recorded) {
+        (Probe::Running { pid }, VerdictKind::Owned) if pid == record.server.pid => ServerState::There(server),
+        (_, VerdictKind::Gone | VerdictKind::Foreign) => ServerState::Gone,
+        (Probe::Running { pid }, VerdictKind::Owned) => ServerState::Unknown(format!(
+            "its tmux server {} lives, but process {pid} listens on {}",
+            record.server.pid, record.socket
+        )),
+        (Probe::Absent | Probe::Stale, VerdictKind::Owned) => ServerState::Unknown(format!(
+            "its tmux server {pid} lives, but its socket {} is gone; `kill -USR1 {pid}` makes tmux create it again",
+            record.socket,
+            pid = record.server.pid
+        )),
+        (Probe::Unreadable(reason), VerdictKind::Owned) => {
+            ServerState::Unknown(format!("its tmux server cannot be reached: {reason}"))
+        }
+        (_, VerdictKind::Unverifiable) => {
+            ServerState::Unknown(format!("the identity of its tmux server {} cannot be verified", record.server.pid))
+        }
+    }
+}
+
+/// Returns the pane roots of a session, as its own server names them now.
+fn pane_roots(inner: &Inner, record: &TmuxRecord) -> Result<Vec<Pid>, String> {
+    let rows = panes(inner, record)?;
+    if let Some(linked) = rows.iter().find(|row| row.linked) {
+        return Err(format!(
+            "its window {} is also linked into another tmux session: unlink it there, then stop it again",
+            linked.window
+        ));
+    }
+    let ours = |pid: &Pid| {
+        inner.inspector.facts(*pid).ok().flatten().is_none_or(|facts| facts.ppid == record.server.pid.raw())
+    };
+    let running = rows.into_iter().filter_map(|row| match row.state {
+        PaneState::Running { pid } => Some(pid),
+        PaneState::Dead { .. } => None,
+    });
+    // A pane's root is a child of its server; a number that is not was never this pane's.
+    Ok(running.filter(ours).collect())
+}
+
+/// Returns the panes of a session; empty where session or server are gone.
+pub(super) fn panes(inner: &Inner, record: &TmuxRecord) -> Result<Vec<PaneRow>, String> {
+    let server = match server_state(inner, record) {
+        ServerState::There(server) => server,
+        ServerState::Gone => return Ok(Vec::new()),
+        ServerState::Unknown(reason) => return Err(reason),
+    };
+    let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
+    match server.panes(&session) {
+        Ok(rows) => Ok(rows.into_iter().filter(|row| row.server == record.server.pid).collect()),
+        Err(TmuxError::NoSession(_)) => Ok(Vec::new()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn close_tmux(inner: &Inner, record: &TmuxRecord, captured: &Captured) -> Result<(), String> {
+    let server = match server_state(inner, record) {
+        ServerState::There(server) => server,
+        ServerState::Gone => return Ok(()),
+        ServerState::Unknown(reason) => return Err(reason),
+    };
+    let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
+    match server.kill_session(&session, record.server.pid, captured) {
+        Ok(Closed::Killed | Closed::AlreadyGone) => Ok(()),
+        Ok(Closed::NoServer) => match server_state(inner, record) {
+            ServerState::Gone => Ok(()),
+            ServerState::There(_) => Err("its tmux server does not answer".into()),
+            ServerState::Unknown(reason) => Err(reason),
+        },
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Tells whether the host of a session is still there: its PTY open, or its tmux session alive.
+pub(super) fn is_open(inner: &Inner, session: &Session, record: Option<&TmuxRecord>) -> bool {
+    match (session.host, record) {
+        (HostKind::Pty, _) => session.pty.is_some(),
+        (HostKind::Tmux, Some(record)) => panes(inner, record).is_ok_and(|rows| !rows.is_empty()),
+        (HostKind::Tmux, None) => false,
+    }
+}
+
+/// Returns an identity's short form for messages.
+pub(super) fn named(identity: &Identity) -> String {
+    format!("process {}", identity.pid)
+}

@@ -1,0 +1,257 @@
+//! The one runtime behind the screen, the batch and the subcommands: it carries commands out.
+//!
+//! [`Runtime::execute`] may be called from any thread. Nothing here draws, and nobody who draws waits for
+//! it: the screen calls it from worker threads. State is held per session behind short locks; a stop holds
+//! the session's own lock, never the runtime's.
+
+mod enter;
+mod environment;
+mod hosts;
+pub mod hub;
+mod launch;
+mod query;
+mod sampler;
+mod session;
+mod stopper;
+mod wait;
+mod watch;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use super::command::{Answer, Command};
+use super::config::Config;
+use super::error::{AppError, ErrorKind};
+use super::event::Event;
+use super::paths::Paths;
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::store::{Quarantined, Store};
+use crate::tmux::Server;
+use hub::Hub;
+use session::Session;
+
+/// What a runtime is made of.
+#[derive(Debug)]
+pub struct Setup {
+    /// Where things are.
+    pub paths: Paths,
+    /// What can be launched, and how.
+    pub config: Config,
+    /// How the process table is read.
+    pub inspector: Inspector,
+    /// Our tmux server.
+    pub server: Server,
+}
+
+/// The runtime. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Runtime {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    paths: Paths,
+    config: Config,
+    inspector: Inspector,
+    server: Server,
+    store: Store,
+    me: Identity,
+    hub: Hub,
+    sessions: Mutex<Sessions>,
+    /// Grows with everything that somebody may wait for.
+    changes: (Mutex<u64>, Condvar),
+    closing: AtomicBool,
+    /// Grows with everything that any session prints.
+    screens: AtomicU64,
+    /// `None` inside where the thread could not be started.
+    watcher: OnceLock<Option<watch::Watcher>>,
+}
+
+#[derive(Default)]
+struct Sessions {
+    by_id: BTreeMap<String, Arc<Session>>,
+    /// Ids in the order of their launch.
+    order: Vec<String>,
+    last: Option<String>,
+    quarantined: Vec<Quarantined>,
+}
+
+impl Runtime {
+    /// Opens the state directory and takes in what earlier runs left there.
+    ///
+    /// # Errors
+    /// When the state directory is not usable, or our own identity cannot be read.
+    pub fn new(setup: Setup) -> Result<Self, AppError> {
+        let Setup { paths, config, inspector, server } = setup;
+        let store = Store::open(&paths.state_dir).map_err(|error| {
+            AppError::new(
+                ErrorKind::State,
+                format!("failed to open the state directory: {error}; choose another with --state-dir"),
+            )
+        })?;
+        let me = enter::own_identity(&inspector);
+        let inner = Inner {
+            paths,
+            config,
+            inspector,
+            server,
+            store,
+            me,
+            hub: Hub::default(),
+            sessions: Mutex::default(),
+            changes: (Mutex::new(0), Condvar::new()),
+            closing: AtomicBool::new(false),
+            screens: AtomicU64::new(0),
+            watcher: OnceLock::new(),
+        };
+        let runtime = Self { inner: Arc::new(inner) };
+        runtime.inner.take_in();
+        Ok(runtime)
+    }
+
+    /// Starts the threads that watch for exits and look at the process table every second.
+    pub fn watch(&self) {
+        watch::start(&self.inner);
+        sampler::start(&self.inner);
+    }
+
+    /// Carries a command out.
+    ///
+    /// # Errors
+    /// With the kind that scripts tell apart and the message that people read.
+    pub fn execute(&self, command: &Command) -> Result<Answer, AppError> {
+        let inner = &self.inner;
+        match command {
+            Command::Hello {} => Ok(inner.hello()),
+            Command::Launch(request) => inner.launch(request).map(Answer::Launched),
+            Command::Wait(request) => inner.wait(request).map(Answer::Waited),
+            Command::List {} => Ok(Answer::List(inner.list())),
+            Command::Tree { session } => inner.tree(session).map(Answer::Tree),
+            Command::Screen { session, scrollback } => {
+                inner.screen(session, scrollback.unwrap_or(0)).map(Answer::Screen)
+            }
+            Command::Send { session, text, keys } => {
+                inner.send(session, text.as_deref(), keys.as_deref().unwrap_or_default()).map(|()| Answer::Done)
+            }
+            Command::Resize { session, rows, cols } => inner.resize(session, *rows, *cols).map(|()| Answer::Done),
+            Command::Logs { session, tail } => inner.logs(session, *tail).map(Answer::Logs),
+            Command::Restart { session, confirm } => inner.restart(session, confirm.as_deref()),
+            Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
+            Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
+            Command::Recipes {} => Ok(Answer::Recipes(inner.config.rows())),
+            // The batch writes the events; there is nothing to carry out here.
+            Command::Subscribe {} | Command::Quit {} => Ok(Answer::Done),
+        }
+    }
+
+    /// Returns a receiver of all events from now on.
+    pub fn subscribe(&self) -> std::sync::mpsc::Receiver<hub::Numbered> {
+        self.inner.hub.subscribe()
+    }
+
+    /// Ends all subscriptions; what was published before still arrives.
+    pub fn end_events(&self) {
+        self.inner.hub.close();
+    }
+
+    /// Tears down every PTY session of this run; tmux sessions stay. Returns the receipts.
+    pub fn close(&self) -> Vec<crate::lifecycle::receipt::Receipt> {
+        self.inner.closing.store(true, Ordering::SeqCst);
+        self.inner.stop_owned()
+    }
+
+    /// Returns what `attach` executes: tmux on the right socket and session.
+    ///
+    /// # Errors
+    /// When there is no such session, or it is not in tmux.
+    pub fn attach(&self, session: &str) -> Result<Vec<std::ffi::OsString>, AppError> {
+        self.inner.attach(session)
+    }
+
+    /// Returns the records that are left alone.
+    pub fn quarantined(&self) -> Vec<Quarantined> {
+        self.inner.lock().quarantined.clone()
+    }
+
+    /// Returns where the log of a session is.
+    ///
+    /// # Errors
+    /// When there is no such session.
+    pub fn log_path(&self, session: &str) -> Result<PathBuf, AppError> {
+        let session = self.inner.find(session)?;
+        Ok(self.inner.store.log_path(&session.id))
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, Sessions> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn all(&self) -> Vec<Arc<Session>> {
+        let sessions = self.lock();
+        sessions.order.iter().filter_map(|id| sessions.by_id.get(id).cloned()).collect()
+    }
+
+    fn add(&self, session: &Arc<Session>) {
+        let mut sessions = self.lock();
+        if sessions.by_id.insert(session.id.clone(), Arc::clone(session)).is_none() {
+            sessions.order.push(session.id.clone());
+        }
+    }
+
+    /// Finds a session by id, unique name or `$last`.
+    fn find(&self, reference: &str) -> Result<Arc<Session>, AppError> {
+        self.take_in();
+        let sessions = self.lock();
+        if reference == "$last" {
+            let last = sessions.last.as_ref().and_then(|id| sessions.by_id.get(id));
+            return last.cloned().ok_or_else(|| not_found("no session was launched yet, so there is no $last"));
+        }
+        if let Some(session) = sessions.by_id.get(reference) {
+            return Ok(Arc::clone(session));
+        }
+        let named: Vec<&Arc<Session>> =
+            sessions.by_id.values().filter(|session| session.state().tether.name == reference).collect();
+        match named.as_slice() {
+            [one] => Ok(Arc::clone(one)),
+            [] => Err(not_found(format!("there is no session {reference:?}; `ls` shows those there are"))),
+            several => {
+                let ids: Vec<&str> = several.iter().map(|session| session.id.as_str()).collect();
+                let message = format!("{} sessions are named {reference:?}: {}", several.len(), ids.join(", "));
+                Err(AppError::new(ErrorKind::Usage, message))
+            }
+        }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "an event is told once, by whoever saw it")]
+    fn publish(&self, event: Event) {
+        self.hub.publish(&event);
+        self.changed();
+    }
+
+    /// Wakes everybody who waits for something.
+    fn changed(&self) {
+        *self.changes.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changes.1.notify_all();
+    }
+
+    /// Sleeps until something changed, at most this long.
+    fn sleep(&self, at_most: Duration) {
+        let guard = self.changes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *guard;
+        drop(self.changes.1.wait_timeout_while(guard, at_most, |now| *now == before));
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+}
+
+fn not_found(message: impl Into<String>) -> AppError {
+    AppError::new(ErrorKind::NotFound, message)
+}

@@ -1,0 +1,272 @@
+//! Questions and typing: list, tree, screen, logs, send, resize, hello.
+
+use std::sync::{Arc, PoisonError};
+
+use serde_json::json;
+
+use super::Inner;
+use super::hosts::{panes, server_of};
+use super::launch::{boottime, tmux};
+use super::session::Session;
+use crate::app::command::{Answer, ScreenText};
+use crate::app::contract::{HostKind, SessionRow, Tree};
+use crate::app::error::{AppError, ErrorKind};
+use crate::lifecycle::rows::{bystander, lookalikes, row};
+use crate::lifecycle::tree::Fate;
+use crate::lifecycle::verdict::VerdictKind;
+use crate::pty::screen::Size;
+use crate::tmux::Server;
+use crate::tmux::argv::Capture;
+use crate::tmux::keys::parse_all as parse_keys;
+use crate::tmux::parse::PaneRow;
+
+/// Version of the batch protocol.
+const PROTOCOL: u32 = 1;
+
+impl Inner {
+    pub(super) fn hello(&self) -> Answer {
+        let features = ["launch", "pty", "tmux", "warden", "subscribe", "sweep", "confirm", "pidfd"];
+        Answer::Hello(json!({
+            "protocol": PROTOCOL,
+            "version": env!("CARGO_PKG_VERSION"),
+            "features": features,
+            "inspector": self.inspector.kind().name(),
+        }))
+    }
+
+    pub(super) fn list(&self) -> Vec<SessionRow> {
+        self.take_in();
+        let all = self.all();
+        for session in &all {
+            let stale = session.state().sample.at.is_none_or(|at| at.elapsed().as_millis() > 300);
+            if stale {
+                self.sample_one(session);
+            }
+        }
+        all.iter().map(|session| self.session_row(session)).collect()
+    }
+
+    pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
+        let owner = self.owner(session).map(|owner| format!("pid {}", owner.pid));
+        let state = session.state();
+        let tether = &state.tether;
+        let (phase, detail) = state.phase();
+        let live = || state.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
+        let over = phase.is_over();
+        let sum = |values: Vec<Option<f64>>| {
+            let known: Vec<f64> = values.into_iter().flatten().collect();
+            (!known.is_empty()).then(|| known.iter().sum::<f64>())
+        };
+        SessionRow {
+            session: session.id.clone(),
+            name: tether.name.clone(),
+            kind: session.kind,
+            host: session.host,
+            machine: "local".into(),
+            lifetime: tether.lifetime.clone(),
+            phase,
+            detail,
+            pid: Some(tether.workload.identity.pid.raw()),
+            verdict: state.verdict(),
+            uptime_s: (!over).then(|| ((boottime() - tether.spawned_at).max(0.0) * 1000.0).round() / 1000.0),
+            cpu_pct: sum(live().map(|sampled| sampled.row.cpu_pct).collect()).map(|pct| (pct * 10.0).round() / 10.0),
+            rss_bytes: live().filter_map(|sampled| sampled.row.rss_bytes).reduce(|a, b| a + b),
+            gpu_bytes: None,
+            ports: state.sample.ports.clone(),
+            exit_code: state.exit.as_ref().and_then(|exit| exit.code),
+            signal: state.exit.as_ref().and_then(|exit| exit.signal.clone()),
+            adopted: false,
+            owner,
+            not_after: Some(tether.not_after_wall),
+            containment: tether.containment.clone(),
+            command: tether.command.clone(),
+            cwd: Some(tether.cwd.clone()),
+            processes: live().count(),
+        }
+    }
+
+    pub(super) fn tree(&self, reference: &str) -> Result<Tree, AppError> {
+        let session = self.find(reference)?;
+        self.tree_of(&session)
+    }
+
+    /// Returns the processes of a session; those that have just gone stay for a few seconds.
+    pub(super) fn tree_of(&self, session: &Arc<Session>) -> Result<Tree, AppError> {
+        if session.state().settled {
+            self.sample_one(session);
+        } else {
+            let (captured, workload) = self.capture_all(session).map_err(|reason| {
+                AppError::new(
+                    ErrorKind::Unverifiable,
+                    format!("the processes of {} cannot be told: {reason}", session.id),
+                )
+            })?;
+            self.note(session, &captured, workload);
+            let alike = lookalikes(captured.members.iter(), &self.inspector);
+            let escapees = captured
+                .members
+                .iter()
+                .filter(|member| member.fate == Fate::Report)
+                .map(|member| bystander(member, "it left the tree; the recipe reports such processes"))
+                .collect();
+            let supervisors = captured.supervisors.iter().map(|member| row(member, &self.inspector, None)).collect();
+            return Ok(Tree { processes: rows_of(session), lookalikes: alike, escapees, supervisors });
+        }
+        Ok(Tree { processes: rows_of(session), ..Tree::default() })
+    }
+
+    /// Returns the tree as the sampler last saw it, without looking again.
+    #[expect(dead_code, reason = "read by the screen")]
+    pub(super) fn sampled_tree(session: &Session) -> Tree {
+        let state = session.state();
+        let escapees = state.sample.rows.values().filter(|sampled| sampled.escapee);
+        let escapees = escapees
+            .map(|sampled| crate::lifecycle::receipt::Bystander {
+                pid: sampled.row.pid,
+                start_token: sampled.row.start_token.clone(),
+                command: sampled.row.command.clone(),
+                reason: Some("it left the tree; the recipe reports such processes".into()),
+            })
+            .collect();
+        let processes = state.sample.rows.values().map(|sampled| sampled.row.clone()).collect();
+        Tree { processes, lookalikes: Vec::new(), escapees, supervisors: state.sample.supervisors.clone() }
+    }
+
+    pub(super) fn screen(&self, reference: &str, scrollback: usize) -> Result<ScreenText, AppError> {
+        let session = self.find(reference)?;
+        if let Some(owned) = &session.pty {
+            let screen = owned.pty.screen();
+            let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+            let size = screen.size();
+            return Ok(ScreenText {
+                rows: size.rows,
+                cols: size.cols,
+                lines: screen.text(scrollback),
+                cursor: screen.cursor(),
+            });
+        }
+        let (server, pane) = self.pane_of(&session)?;
+        let capture = Capture { history: u32::try_from(scrollback).unwrap_or(u32::MAX), escapes: false, joined: false };
+        let text = server.capture(&pane.pane, capture).map_err(|error| tmux(&error))?;
+        let text = String::from_utf8_lossy(&text);
+        let mut lines: Vec<String> = text.lines().map(|line| line.trim_end().to_owned()).collect();
+        // tmux leaves out the blank rows at the bottom.
+        let least = usize::from(pane.height);
+        lines.resize(lines.len().max(least), String::new());
+        Ok(ScreenText { rows: pane.height, cols: pane.width, lines, cursor: (pane.cursor_y, pane.cursor_x) })
+    }
+
+    /// Returns everything that a session has printed and that is still in its history, wraps joined.
+    pub(super) fn printed(&self, session: &Arc<Session>) -> Result<String, AppError> {
+        if let Some(owned) = &session.pty {
+            let screen = owned.pty.screen();
+            let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+            return Ok(screen.logical_lines().join("\n"));
+        }
+        let (server, pane) = self.pane_of(session)?;
+        let capture = Capture { history: pane.history, escapes: false, joined: true };
+        let text = server.capture(&pane.pane, capture).map_err(|error| tmux(&error))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Returns the first pane of a session and its server.
+    pub(super) fn pane_of(&self, session: &Arc<Session>) -> Result<(Server, PaneRow), AppError> {
+        if let Some(owner) = self.owner(session) {
+            let message = format!(
+                "{} belongs to another cookbook-tui (process {}): only that one can reach its PTY",
+                session.id, owner.pid
+            );
+            return Err(AppError::new(ErrorKind::Refused, message));
+        }
+        let tether = session.tether();
+        let Some(record) = tether.tmux.as_ref().filter(|_| session.host == HostKind::Tmux) else {
+            return Err(AppError::new(
+                ErrorKind::Failed,
+                format!("the terminal of {} is gone with its owner", session.id),
+            ));
+        };
+        let rows = panes(self, record)
+            .map_err(|reason| AppError::new(ErrorKind::Tmux, format!("{}: {reason}", session.id)))?;
+        let first = rows.iter().position(|row| row.pane.to_string() == record.pane_id).unwrap_or(0);
+        let row = rows.into_iter().nth(first);
+        let row =
+            row.ok_or_else(|| AppError::new(ErrorKind::Failed, format!("the tmux session of {} is gone", session.id)))?;
+        Ok((server_of(self, record), row))
+    }
+
+    pub(super) fn send(&self, reference: &str, text: Option<&str>, keys: &[String]) -> Result<(), AppError> {
+        let session = self.find(reference)?;
+        self.send_to(&session, text, keys)
+    }
+
+    pub(super) fn send_to(&self, session: &Arc<Session>, text: Option<&str>, keys: &[String]) -> Result<(), AppError> {
+        let parsed = parse_keys(keys).map_err(|error| AppError::new(ErrorKind::Usage, error.to_string()))?;
+        if session.state().settled || session.phase().0.is_over() {
+            return Err(AppError::new(
+                ErrorKind::Failed,
+                format!("{} has ended: nobody reads what is typed", session.id),
+            ));
+        }
+        if let Some(owned) = &session.pty {
+            let cursor_keys = {
+                let screen = owned.pty.screen();
+                let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+                screen.modes().application_cursor
+            };
+            let mut bytes = text.unwrap_or_default().as_bytes().to_vec();
+            for name in keys {
+                let encoded = crate::pty::keys::encode(name, cursor_keys);
+                bytes.extend(encoded.ok_or_else(|| AppError::new(ErrorKind::Usage, format!("unknown key {name:?}")))?);
+            }
+            owned.pty.write(bytes);
+            return Ok(());
+        }
+        let (server, pane) = self.pane_of(session)?;
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            server.send_text(&pane.pane, text).map_err(|error| tmux(&error))?;
+        }
+        if !parsed.is_empty() {
+            server.send_keys(&pane.pane, &parsed).map_err(|error| tmux(&error))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<(), AppError> {
+        let session = self.find(reference)?;
+        if rows == 0 || cols == 0 || rows > 10_000 || cols > 10_000 {
+            return Err(AppError::new(
+                ErrorKind::Usage,
+                format!("a terminal of {rows} x {cols} is not possible: give 1 to 10000 of each"),
+            ));
+        }
+        let size = Size::clamped(rows, cols);
+        if let Some(owned) = &session.pty {
+            return owned
+                .pty
+                .resize(size)
+                .map_err(|error| AppError::new(ErrorKind::Pty, format!("failed to resize {}: {error}", session.id)));
+        }
+        let (server, pane) = self.pane_of(&session)?;
+        if pane.attached > 0 {
+            let message = format!("{} is attached in another terminal, which decides its size", session.id);
+            return Err(AppError::new(ErrorKind::Refused, message));
+        }
+        server.resize(&pane.window, size.rows, size.cols).map_err(|error| tmux(&error))
+    }
+
+    pub(super) fn logs(&self, reference: &str, tail: Option<usize>) -> Result<Vec<String>, AppError> {
+        let session = self.find(reference)?;
+        let bytes = crate::pty::read_log(&self.store.log_path(&session.id)).map_err(|error| {
+            AppError::new(ErrorKind::Io, format!("failed to read the log of {}: {error}", session.id))
+        })?;
+        let mut lines = crate::text::plain_lines(&bytes);
+        if let Some(tail) = tail {
+            lines.drain(..lines.len().saturating_sub(tail));
+        }
+        Ok(lines)
+    }
+}
+
+fn rows_of(session: &Arc<Session>) -> Vec<crate::lifecycle::receipt::ProcessRow> {
+    session.state().sample.rows.values().map(|sampled| sampled.row.clone()).collect()
+}

@@ -1,0 +1,204 @@
+//! Looks at the members of every session once a second, off the screen's thread, and says what changed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Inner;
+use super::hosts::guard;
+use super::session::{GONE_SHOWN, Sample, Sampled, Session};
+use crate::app::event::Event;
+use crate::lifecycle::authority::verify;
+use crate::lifecycle::guard::Guard;
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::inspect::{InspectorKind, listeners_of};
+use crate::lifecycle::rows::row;
+use crate::lifecycle::tree::{Captured, Depth, Fate, capture};
+use crate::lifecycle::verdict::VerdictKind;
+
+/// Time between two looks.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Starts the sampling thread; it ends with the runtime.
+pub(super) fn start(inner: &Arc<Inner>) {
+    let weak = Arc::downgrade(inner);
+    std::thread::spawn(move || {
+        while let Some(inner) = weak.upgrade() {
+            if inner.is_closing() {
+                return;
+            }
+            for session in inner.all() {
+                inner.sample_one(&session);
+            }
+            drop(inner);
+            std::thread::sleep(TICK);
+        }
+    });
+}
+
+impl Inner {
+    /// Looks at one session now, in its trees only.
+    pub(super) fn sample_one(&self, session: &Arc<Session>) {
+        let tether = session.tether();
+        if session.state().settled {
+            self.sample_with(session, Vec::new(), Vec::new(), 0, VerdictKind::Gone);
+            return;
+        }
+        let workload = verify(&tether.workload.identity, &self.inspector).kind;
+        if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) {
+            self.await_exit(session);
+        }
+        let guard = guard(self, &tether);
+        let captured = capture(&tether.scope(Vec::new()), Depth::Trees, &guard, &self.inspector);
+        self.note(session, &captured, workload);
+    }
+
+    /// Takes note of a capture.
+    pub(super) fn note(&self, session: &Arc<Session>, captured: &Captured, workload: VerdictKind) {
+        let unbound = captured.unbound.len() + usize::from(captured.blind);
+        let now = Instant::now();
+        let before: BTreeMap<Identity, (Option<u64>, Option<Instant>)> = {
+            let state = session.state();
+            state.sample.rows.iter().map(|(id, sampled)| (id.clone(), (sampled.cpu_ticks, state.sample.at))).collect()
+        };
+        let rows = captured
+            .members
+            .iter()
+            .map(|member| {
+                let identity = member.pinned.identity().clone();
+                let ticks = member.pinned.facts().cpu_ticks;
+                let cpu = before.get(&identity).and_then(|(old, at)| cpu_pct(*old, ticks, (*at)?, now));
+                let sampled = Sampled {
+                    row: row(member, &self.inspector, cpu),
+                    cpu_ticks: ticks,
+                    escapee: member.fate == Fate::Report,
+                    gone_since: None,
+                };
+                (identity, sampled)
+            })
+            .collect();
+        let supervisors = captured.supervisors.iter().map(|member| row(member, &self.inspector, None)).collect();
+        self.sample_with(session, rows, supervisors, unbound, workload);
+    }
+
+    fn sample_with(
+        &self,
+        session: &Arc<Session>,
+        rows: Vec<(Identity, Sampled)>,
+        supervisors: Vec<crate::lifecycle::receipt::ProcessRow>,
+        unbound: usize,
+        workload: VerdictKind,
+    ) {
+        let now = Instant::now();
+        let ports = listeners_of(&self.inspector, rows.iter().map(|(identity, _)| identity.pid)).map(|listeners| {
+            let mut ports: Vec<u16> = listeners.into_iter().map(|listener| listener.port).collect();
+            ports.dedup();
+            ports
+        });
+        let mut events = Vec::new();
+        {
+            let mut state = session.state();
+            let first = state.sample.at.is_none();
+            let mut merged: BTreeMap<Identity, Sampled> = rows.into_iter().collect();
+            for (identity, sampled) in &merged {
+                let pid = identity.pid.raw();
+                match state.sample.rows.get(identity) {
+                    None if !first => events.push(Event::ProcessNew {
+                        session: session.id.clone(),
+                        pid,
+                        command: sampled.row.command.clone(),
+                    }),
+                    Some(known) if known.row.verdict != sampled.row.verdict => events.push(Event::Verdict {
+                        session: session.id.clone(),
+                        pid,
+                        verdict: sampled.row.verdict,
+                        reason: sampled.row.reason.clone(),
+                    }),
+                    None | Some(_) => {}
+                }
+            }
+            // Who is not there any more is shown for a few seconds with the verdict that holds now.
+            for (identity, known) in &state.sample.rows {
+                if merged.contains_key(identity) {
+                    continue;
+                }
+                let verdict = verify(identity, &self.inspector);
+                let since = known.gone_since.unwrap_or(now);
+                if known.gone_since.is_none() {
+                    events.push(Event::ProcessGone {
+                        session: session.id.clone(),
+                        pid: identity.pid.raw(),
+                        command: known.row.command.clone(),
+                    });
+                }
+                if now.duration_since(since) < GONE_SHOWN && verdict.kind != VerdictKind::Owned {
+                    let mut gone = known.clone();
+                    (gone.row.verdict, gone.row.reason) = (verdict.kind, verdict.reason);
+                    (gone.row.cpu_pct, gone.gone_since) = (None, Some(since));
+                    merged.insert(identity.clone(), gone);
+                }
+            }
+            state.sample =
+                Sample { at: Some(now), rows: merged, supervisors, unbound, workload: Some(workload), ports };
+            let (phase, detail) = state.phase();
+            if state.last_phase != Some(phase) {
+                state.last_phase = Some(phase);
+                events.push(Event::Phase { session: session.id.clone(), phase, detail });
+            }
+        }
+        for event in events {
+            self.publish(event);
+        }
+    }
+
+    /// Captures a session on the whole host, for `tree`.
+    pub(super) fn capture_all(&self, session: &Arc<Session>) -> Result<(Captured, VerdictKind), String> {
+        let tether = session.tether();
+        let panes = match &tether.tmux {
+            None => Vec::new(),
+            Some(record) => super::hosts::panes(self, record)?
+                .into_iter()
+                .filter_map(|pane| match pane.state {
+                    crate::tmux::parse::PaneState::Running { pid } => Some(pid),
+                    crate::tmux::parse::PaneState::Dead { .. } => None,
+                })
+                .collect(),
+        };
+        let guard: Guard = guard(self, &tether);
+        let depth = if self.inspector.kind() == InspectorKind::Procfs { Depth::Host } else { Depth::Trees };
+        let captured = capture(&tether.scope(panes), depth, &guard, &self.inspector);
+        let workload = verify(&tether.workload.identity, &self.inspector).kind;
+        Ok((captured, workload))
+    }
+}
+
+/// Percent of one core between two looks.
+fn cpu_pct(old: Option<u64>, new: Option<u64>, at: Instant, now: Instant) -> Option<f64> {
+    let elapsed = now.duration_since(at).as_secs_f64();
+    let ticks = new?.checked_sub(old?)?;
+    if elapsed < 0.05 {
+        return None;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a percentage; ticks stay far below 2^52")]
+    let seconds = ticks as f64 / rustix::param::clock_ticks_per_second() as f64;
+    Some((seconds / elapsed * 1000.0).round() / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percent_of_a_core() {
+        let at = Instant::now();
+        let check = |old, new, seconds, expected| {
+            assert_eq!(cpu_pct(old, new, at, at + Duration::from_secs_f64(seconds)), expected);
+        };
+        check(Some(100), Some(150), 1.0, Some(50.0));
+        check(Some(100), Some(300), 1.0, Some(200.0));
+        check(Some(100), Some(100), 1.0, Some(0.0));
+        check(Some(100), Some(50), 1.0, None);
+        check(None, Some(50), 1.0, None);
+        check(Some(0), Some(50), 0.0, None);
+    }
+}

@@ -1,0 +1,145 @@
+//! One session as the runtime holds it: its record, its host, and what was last seen of it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::app::contract::{HostKind, Kind, LaunchRequest, Phase};
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::kill::OwnChild;
+use crate::lifecycle::receipt::{ProcessRow, Receipt};
+use crate::lifecycle::tether::{ExitRecord, Tether};
+use crate::lifecycle::verdict::VerdictKind;
+use crate::lifecycle::warden::Lifeline;
+use crate::pty::Pty;
+
+/// The parts that exist only in the manager which launched a PTY session.
+#[derive(Debug)]
+pub(super) struct OwnedPty {
+    pub(super) pty: Pty,
+    pub(super) lifeline: Lifeline,
+    pub(super) warden_child: Mutex<OwnChild>,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) id: String,
+    pub(super) kind: Kind,
+    pub(super) host: HostKind,
+    /// What it was launched with, where this run launched it.
+    pub(super) request: Option<LaunchRequest>,
+    pub(super) pty: Option<OwnedPty>,
+    state: Mutex<State>,
+    /// Held during a stop in this process: a second one waits.
+    pub(super) stopping: Mutex<()>,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) tether: Tether,
+    pub(super) stopping: bool,
+    pub(super) exit: Option<ExitRecord>,
+    /// The workload was observed dead; its status may still be unknown.
+    pub(super) over: bool,
+    /// The tether is gone: everything was observed dead.
+    pub(super) settled: bool,
+    pub(super) receipt: Option<Receipt>,
+    pub(super) last_phase: Option<Phase>,
+    pub(super) sample: Sample,
+}
+
+/// The last look at the members.
+#[derive(Debug, Default)]
+pub(super) struct Sample {
+    pub(super) at: Option<Instant>,
+    pub(super) rows: BTreeMap<Identity, Sampled>,
+    pub(super) supervisors: Vec<ProcessRow>,
+    pub(super) unbound: usize,
+    pub(super) workload: Option<VerdictKind>,
+    pub(super) ports: Option<Vec<u16>>,
+}
+
+/// One member with what is needed to compare it with the next look.
+#[derive(Clone, Debug)]
+pub(super) struct Sampled {
+    pub(super) row: ProcessRow,
+    pub(super) cpu_ticks: Option<u64>,
+    pub(super) escapee: bool,
+    /// When it was first seen gone or foreign; it is shown for a few seconds more.
+    pub(super) gone_since: Option<Instant>,
+}
+
+/// How long a row stays after its process is gone.
+pub(super) const GONE_SHOWN: Duration = Duration::from_secs(4);
+
+impl Session {
+    pub(super) fn new(tether: Tether, request: Option<LaunchRequest>, pty: Option<OwnedPty>) -> Option<Arc<Self>> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == tether.kind)?;
+        let host = [HostKind::Pty, HostKind::Tmux].into_iter().find(|host| host.name() == tether.host)?;
+        let state = State {
+            stopping: false,
+            exit: None,
+            over: false,
+            settled: false,
+            receipt: None,
+            last_phase: None,
+            sample: Sample::default(),
+            tether,
+        };
+        let id = state.tether.session.clone();
+        Some(Arc::new(Self { id, kind, host, request, pty, state: Mutex::new(state), stopping: Mutex::new(()) }))
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn tether(&self) -> Tether {
+        self.state().tether.clone()
+    }
+
+    pub(super) fn phase(&self) -> (Phase, Option<String>) {
+        self.state().phase()
+    }
+}
+
+impl State {
+    /// Returns how far the session has come. Pure over what was seen.
+    pub(super) fn phase(&self) -> (Phase, Option<String>) {
+        if self.stopping {
+            return (Phase::Stopping, None);
+        }
+        if self.receipt.as_ref().is_some_and(|receipt| receipt.dead == Some(true)) {
+            return (Phase::Exited, Some("stopped".into()));
+        }
+        if let Some(exit) = &self.exit {
+            return match (exit.code, &exit.signal) {
+                (Some(0), _) => (Phase::Exited, None),
+                (Some(code), _) => (Phase::Failed, Some(format!("exit status {code}"))),
+                (None, Some(signal)) => (Phase::Failed, Some(format!("ended by {signal}"))),
+                (None, None) => (Phase::Failed, Some("its exit status is unknown".into())),
+            };
+        }
+        match self.sample.workload {
+            _ if self.over => (Phase::Failed, Some("ended; its exit status was not recorded".into())),
+            // Gone, but not over: it has just ended, and its status is being recorded.
+            Some(VerdictKind::Owned | VerdictKind::Gone | VerdictKind::Foreign) => (Phase::Running, None),
+            Some(VerdictKind::Unverifiable) => (Phase::Unverifiable, Some("its identity cannot be verified".into())),
+            None => (Phase::Starting, None),
+        }
+    }
+
+    /// Returns the worst verdict among the members; gone ones count only when nothing else is left.
+    pub(super) fn verdict(&self) -> VerdictKind {
+        if self.sample.unbound > 0 {
+            return VerdictKind::Unverifiable;
+        }
+        let live = self.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
+        live.map(|sampled| sampled.row.verdict)
+            .reduce(VerdictKind::worst)
+            .or(self.sample.workload)
+            .unwrap_or(VerdictKind::Unverifiable)
+    }
+}

@@ -1,0 +1,331 @@
+//! Stop, sweep and restart: who may, in which order, and what is written down.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use super::hosts::{SessionHost, guard, is_open, named};
+use super::launch::grace;
+use super::session::Session;
+use super::{Inner, not_found};
+use crate::app::command::{Answer, StopRequest, SweepRequest};
+use crate::app::config::Stop;
+use crate::app::contract::{CommandLine, HostKind, LaunchRequest, Phase};
+use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
+use crate::lifecycle::conduct::Observed;
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::receipt::{OutcomeKind, Receipt};
+use crate::lifecycle::spawn::{Spec, run};
+use crate::lifecycle::stop::{Order, Refusal, stop, total};
+use crate::lifecycle::store::{SessionLock, write_json};
+use crate::lifecycle::teardown::Ladder;
+use crate::lifecycle::tether::{Last, Tether};
+use crate::lifecycle::verdict::VerdictKind;
+
+/// How long another process may hold the lock of a session: its own ladder, and some.
+const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+/// How long a recipe's own stop command may take.
+const STOP_COMMAND: Duration = Duration::from_secs(30);
+
+/// The part of a request that stop, sweep and restart share.
+#[derive(Clone, Copy, Debug, Default)]
+struct How<'a> {
+    grace_s: Option<f64>,
+    force: bool,
+    timeout_s: Option<f64>,
+    dry_run: bool,
+    confirm: Option<&'a [Identity]>,
+    sweep: bool,
+}
+
+impl Inner {
+    pub(super) fn stop(self: &Arc<Self>, request: &StopRequest) -> Result<Receipt, AppError> {
+        let session = self.find(&request.session)?;
+        let how = How {
+            grace_s: request.grace_s,
+            force: request.force.unwrap_or(false),
+            timeout_s: request.timeout_s,
+            dry_run: request.dry_run.unwrap_or(false),
+            confirm: request.confirm.as_deref(),
+            sweep: false,
+        };
+        self.end(&session, how)
+    }
+
+    pub(super) fn sweep(self: &Arc<Self>, request: &SweepRequest) -> Result<Receipt, AppError> {
+        let how = How {
+            dry_run: request.dry_run.unwrap_or(false),
+            confirm: request.confirm.as_deref(),
+            sweep: true,
+            ..How::default()
+        };
+        if let Some(reference) = &request.session {
+            let session = self.find(reference)?;
+            if self.still_runs(&session) {
+                let message = format!(
+                    "{} still runs: a sweep ends only what is left of a session that is over; use stop",
+                    session.id
+                );
+                return Err(AppError::new(ErrorKind::Refused, message));
+            }
+            return self.end(&session, how);
+        }
+        self.take_in();
+        let mut receipts = Vec::new();
+        let mut failed = Vec::new();
+        for session in self.all() {
+            // Another manager's session is not ours to sweep, and what was settled is gone.
+            if session.state().settled || self.owner(&session).is_some() || self.still_runs(&session) {
+                continue;
+            }
+            match self.end(&session, how) {
+                Ok(receipt) => receipts.push(receipt),
+                Err(error) => failed.push(format!("{}: {error}", session.id)),
+            }
+        }
+        let unable = !failed.is_empty();
+        let mut total = total(receipts);
+        total.notes.extend(failed);
+        if unable && total.dead == Some(true) {
+            total.dead = None;
+        }
+        Ok(total)
+    }
+
+    /// A session whose workload lives, or whose tmux session has live panes, is not over.
+    fn still_runs(&self, session: &Arc<Session>) -> bool {
+        self.sample_one(session);
+        let over = matches!(session.phase().0, Phase::Exited | Phase::Failed);
+        !over
+    }
+
+    pub(super) fn restart(self: &Arc<Self>, reference: &str, confirm: Option<&[Identity]>) -> Result<Answer, AppError> {
+        let session = self.find(reference)?;
+        let request = self.request_of(&session)?;
+        let receipt = self.end(&session, How { confirm, ..How::default() })?;
+        if !receipt.is_clean() || receipt.dead != Some(true) {
+            let message = format!(
+                "{} was not started again, because its stop did not end everything; see its receipt",
+                session.id
+            );
+            return Err(AppError::new(ErrorKind::Failed, message));
+        }
+        let launched = self.launch(&request)?;
+        Ok(Answer::Restarted { receipt: Box::new(receipt), launched })
+    }
+
+    /// Returns what a session was launched with, from this run or from its record.
+    fn request_of(&self, session: &Arc<Session>) -> Result<LaunchRequest, AppError> {
+        if let Some(request) = &session.request {
+            return Ok(request.clone());
+        }
+        let tether = session.tether();
+        let mut request = LaunchRequest {
+            name: Some(tether.name),
+            kind: Some(session.kind),
+            host: Some(session.host),
+            cwd: Some(tether.cwd),
+            grace_s: Some(tether.grace_s),
+            ..LaunchRequest::default()
+        };
+        match (tether.origin.filter(|name| self.config.recipe(name).is_some()), tether.argv) {
+            (Some(recipe), _) => request.recipe = Some(recipe),
+            (None, Some(argv)) => request.command = Some(CommandLine::Argv(argv)),
+            (None, None) => {
+                let message = format!(
+                    "{} was launched by an earlier run with a secret in its command, which was not recorded; stop it and launch it anew",
+                    session.id
+                );
+                return Err(AppError::new(ErrorKind::Refused, message));
+            }
+        }
+        Ok(request)
+    }
+
+    /// Tears down every PTY session of this run, all at once.
+    pub(super) fn stop_owned(self: &Arc<Self>) -> Vec<Receipt> {
+        let owned: Vec<_> = self.all().into_iter().filter(|s| s.pty.is_some() && !s.state().settled).collect();
+        let threads: Vec<_> = owned
+            .into_iter()
+            .map(|session| {
+                let inner = Arc::clone(self);
+                std::thread::spawn(move || inner.end(&session, How::default()))
+            })
+            .collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
+    }
+
+    fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
+        if let Some(owner) = self.owner(session) {
+            let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
+            return Err(AppError::new(ErrorKind::Refused, message));
+        }
+        let grace_s = grace(how.grace_s.or(Some(session.tether().grace_s)))?;
+        let timeout = match how.timeout_s {
+            None => None,
+            Some(seconds) if seconds.is_finite() && (0.0..=86_400.0).contains(&seconds) => {
+                Some(Duration::from_secs_f64(seconds))
+            }
+            Some(seconds) => {
+                let message = format!("timeout_s is {seconds}: it must be a number of seconds from 0 to 86400");
+                return Err(AppError::new(ErrorKind::Usage, message));
+            }
+        };
+        let begun = Instant::now();
+        let _turn = session.stopping.lock();
+        let _lock = if how.dry_run { None } else { Some(self.take_lock(&session.id)?) };
+        let tether = session.tether();
+        let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
+        let mut notes = Vec::new();
+        if !how.dry_run {
+            session.state().stopping = true;
+            self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
+            if !how.sweep && !how.force {
+                self.own_stop(session, &tether, &mut notes);
+            }
+        }
+        let recorded = self.store.tether_path(&session.id).exists();
+        let guard = guard(self, &tether);
+        let containment = tether.containment.clone();
+        let mut host = SessionHost { inner: self, session, tether, recorded };
+        let order = Order {
+            session: &session.id,
+            ladder,
+            dry_run: how.dry_run,
+            confirm: how.confirm,
+            timeout: timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())),
+            sweep: how.sweep,
+        };
+        let outcome = stop(&order, &mut host, &guard, &self.inspector, &mut |seen| self.tell(&session.id, seen));
+        session.state().stopping = false;
+        let mut receipt = match outcome {
+            Ok(receipt) => receipt,
+            Err(refusal) => {
+                self.changed();
+                return Err(refused(&session.id, &refusal));
+            }
+        };
+        receipt.containment = containment;
+        receipt.notes.extend(notes);
+        if !how.dry_run {
+            let tether = host.tether;
+            self.settle(session, tether, &receipt);
+        }
+        Ok(receipt)
+    }
+
+    fn take_lock(&self, session: &str) -> Result<SessionLock, AppError> {
+        self.store.lock(session, LOCK_PATIENCE).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::WouldBlock {
+                let seconds = LOCK_PATIENCE.as_secs();
+                let message = format!("another process has been stopping {session} for {seconds} s; try again");
+                return AppError::new(ErrorKind::Timeout, message);
+            }
+            AppError::new(ErrorKind::State, format!("failed to lock {session}: {error}"))
+        })
+    }
+
+    /// Runs the recipe's own stop command or types its stop keys, for what lives elsewhere.
+    fn own_stop(&self, session: &Arc<Session>, tether: &Tether, notes: &mut Vec<String>) {
+        let Some(recipe) = tether.origin.as_deref().and_then(|name| self.config.recipe(name)) else { return };
+        let Stop { command, keys, .. } = &recipe.stop;
+        if let Some(keys) = keys
+            && let Err(error) = self.send_to(session, None, keys)
+        {
+            notes.push(format!("its stop keys could not be typed: {error}"));
+        }
+        if let Some(command) = command {
+            let mut spec = Spec::new(command.argv());
+            spec.cwd = Some(tether.cwd.clone().into());
+            match run(&spec, None, STOP_COMMAND) {
+                Ok(output) if output.status.success() => notes.push("its stop command ran first".into()),
+                Ok(output) => notes.push(format!("its stop command ended with {}", output.status)),
+                Err(error) => notes.push(format!("its stop command failed: {error}")),
+            }
+        }
+    }
+
+    fn tell(&self, session: &str, seen: Observed) {
+        let session = session.to_owned();
+        match seen {
+            Observed::Signalled(identity, signal) => {
+                self.publish(Event::Signal { session, pid: identity.pid.raw(), signal: signal.name().into() });
+            }
+            Observed::Exited(identity) => {
+                self.publish(Event::ProcessGone { session, pid: identity.pid.raw(), command: String::new() });
+            }
+            Observed::Newcomer(identity) => {
+                self.publish(Event::ProcessNew { session, pid: identity.pid.raw(), command: String::new() });
+            }
+        }
+    }
+
+    /// Writes down what was observed; the tether goes only when everything was observed dead.
+    fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &Receipt) {
+        write_json(&self.store.receipt_path(&session.id), receipt).ok();
+        let clean = receipt.dead == Some(true) && receipt.host_closed;
+        if clean {
+            self.store.remove(&session.id).ok();
+        } else {
+            let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+            let (verdict, reason) = left_behind(receipt);
+            tether.last = Some(Last { verdict, reason, at });
+            self.store.save(&tether).ok();
+        }
+        for outcome in receipt.outcomes.iter().filter(|row| row.outcome == OutcomeKind::Survived) {
+            let reason = outcome.reason.clone().unwrap_or_default();
+            self.publish(Event::Survivor { session: session.id.clone(), pid: outcome.pid.raw(), reason });
+        }
+        if let Some(exit) = self.store.exit(&session.id) {
+            session.state().exit = Some(exit);
+        }
+        {
+            let mut state = session.state();
+            state.tether = tether;
+            state.settled = clean;
+            state.over |= clean;
+            state.receipt = Some(receipt.clone());
+        }
+        if clean {
+            // What other managers would still show of it goes as well; the log stays.
+            self.store.forget(&session.id);
+        }
+        self.sample_one(session);
+        self.publish(Event::Receipt { session: session.id.clone(), receipt: Box::new(receipt.clone()) });
+    }
+
+    /// Returns what `attach` executes.
+    pub(super) fn attach(&self, reference: &str) -> Result<Vec<std::ffi::OsString>, AppError> {
+        let session = self.find(reference)?;
+        let tether = session.tether();
+        let Some(record) = tether.tmux.as_ref().filter(|_| session.host == HostKind::Tmux) else {
+            let message = format!("{} lives in a PTY: only the cookbook-tui that owns it can show it", session.id);
+            return Err(AppError::new(ErrorKind::Refused, message));
+        };
+        if !is_open(self, &session, Some(record)) {
+            return Err(not_found(format!("the tmux session of {} is gone", session.id)));
+        }
+        let id = record.session_id.parse().map_err(|error| AppError::new(ErrorKind::State, format!("{error}")))?;
+        Ok(super::hosts::server_of(self, record).attach_argv(&id))
+    }
+}
+
+fn refused(session: &str, refusal: &Refusal) -> AppError {
+    let kind = match refusal {
+        Refusal::HoldsUs(_) | Refusal::Changed(_) => ErrorKind::Refused,
+        Refusal::Host(reason) if reason.contains("linked into another") => ErrorKind::Refused,
+        Refusal::Host(_) => ErrorKind::Unverifiable,
+    };
+    AppError::new(kind, format!("{session} was not stopped: {refusal}"))
+}
+
+fn left_behind(receipt: &Receipt) -> (VerdictKind, String) {
+    if let Some(row) = receipt.outcomes.iter().find(|row| row.outcome == OutcomeKind::Survived) {
+        return (VerdictKind::Owned, format!("pid {} survived: {}", row.pid, row.reason.clone().unwrap_or_default()));
+    }
+    if let Some(row) = receipt.outcomes.iter().find(|row| row.outcome == OutcomeKind::Unverifiable) {
+        return (VerdictKind::Unverifiable, format!("pid {}: {}", row.pid, row.reason.clone().unwrap_or_default()));
+    }
+    let reason = receipt.notes.first().cloned().unwrap_or_else(|| "its host is still open".into());
+    (VerdictKind::Unverifiable, reason)
+}

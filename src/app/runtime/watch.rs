@@ -1,0 +1,123 @@
+//! Waits for the ends of workloads: one thread, one poll over all pidfds.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+
+use super::Inner;
+use super::session::Session;
+use crate::app::event::Event;
+use crate::lifecycle::authority::{Pin, Pinned, verify};
+use crate::lifecycle::verdict::VerdictKind;
+
+/// How long the warden may take to record an exit that was seen.
+const RECORD: Duration = Duration::from_secs(1);
+
+/// How the watching thread is told of new sessions.
+pub(super) struct Watcher {
+    sender: Mutex<Sender<Arc<Session>>>,
+    wake: Arc<OwnedFd>,
+}
+
+/// Starts the watching thread.
+pub(super) fn start(inner: &Arc<Inner>) {
+    inner.watcher.get_or_init(|| {
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).ok()?);
+        let (sender, receiver) = channel();
+        let (weak, ours) = (Arc::downgrade(inner), Arc::clone(&wake));
+        std::thread::spawn(move || watch(&weak, &receiver, &ours));
+        Some(Watcher { sender: Mutex::new(sender), wake })
+    });
+    for session in inner.all() {
+        inner.watch_exit(&session);
+    }
+}
+
+impl Inner {
+    /// Has a session's workload watched, where the watching thread runs.
+    pub(super) fn watch_exit(&self, session: &Arc<Session>) {
+        let Some(Some(watcher)) = self.watcher.get() else { return };
+        let sender = watcher.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if sender.send(Arc::clone(session)).is_ok() {
+            rustix::io::write(&*watcher.wake, &1_u64.to_ne_bytes()).ok();
+        }
+    }
+
+    /// Waits, for a short time only, until the warden has recorded how an ended workload ended. A
+    /// warden that is gone records nothing any more.
+    pub(super) fn await_exit(&self, session: &Arc<Session>) {
+        let warden = session.tether().warden;
+        let until = Instant::now() + RECORD;
+        loop {
+            if session.state().over {
+                return;
+            }
+            let alive =
+                warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
+            let exit = self.store.exit(&session.id);
+            if exit.is_some() || !alive || Instant::now() >= until {
+                let mut state = session.state();
+                state.exit = state.exit.take().or(exit);
+                state.over = true;
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Takes note of the end of a workload.
+    fn workload_ended(&self, session: &Arc<Session>) {
+        self.await_exit(session);
+        if let Some(owned) = &session.pty {
+            owned.pty.drain(Duration::from_millis(50));
+            owned.warden_child.lock().unwrap_or_else(PoisonError::into_inner).try_reap();
+        }
+        let exit = session.state().exit.clone();
+        let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));
+        self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal });
+        self.sample_one(session);
+        self.changed();
+    }
+}
+
+fn watch(inner: &Weak<Inner>, inbox: &Receiver<Arc<Session>>, wake: &OwnedFd) {
+    let mut watched: Vec<(Pinned, Arc<Session>)> = Vec::new();
+    loop {
+        let mut fds = vec![PollFd::new(wake, PollFlags::IN)];
+        let pidfds: Vec<_> = watched.iter().filter_map(|(pinned, _)| pinned.pidfd()).collect();
+        fds.extend(pidfds.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
+        // Without pidfds the sampler sees the end, a second later at most.
+        let failed = poll(&mut fds, None).is_err();
+        drop(fds);
+        let mut count = [0_u8; 8];
+        rustix::io::read(wake.as_fd(), &mut count).ok();
+        let Some(inner) = inner.upgrade() else { return };
+        if failed {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let (ended, alive): (Vec<_>, Vec<_>) =
+            watched.into_iter().partition(|(pinned, _)| pinned.has_ended(&inner.inspector));
+        watched = alive;
+        for session in inbox.try_iter() {
+            let claim = session.tether().workload.identity;
+            match Pinned::open(&inner.inspector, claim.pid) {
+                Pin::Held(pinned) if pinned.identity().token == claim.token => watched.push((pinned, session)),
+                Pin::Held(_) | Pin::Gone => end(&inner, session),
+                // The sampler shows that it cannot be looked at.
+                Pin::Unreadable(_) => {}
+            }
+        }
+        for (_, session) in ended {
+            end(&inner, session);
+        }
+    }
+}
+
+/// The record may take a moment, and the next end must not wait for it.
+fn end(inner: &Arc<Inner>, session: Arc<Session>) {
+    let inner = Arc::clone(inner);
+    std::thread::spawn(move || inner.workload_ended(&session));
+}

@@ -1,0 +1,216 @@
+//! From arguments to a running face: directories, configuration, inspector, tmux server, runtime.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+
+use clap::{CommandFactory, Parser};
+
+use super::args::{Action, Args};
+use super::config::{self, Config, Inputs};
+use super::error::{AppError, ErrorKind, Exit};
+use super::paths::Paths;
+use super::runtime::{Runtime, Setup};
+use super::{LOG_WRITER, batch, cli, schema};
+use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::store::{private_dir, replace};
+use crate::lifecycle::warden;
+use crate::tmux::{Server, SocketRef};
+
+/// Runs the program with these arguments (the first is its name) and returns its exit status.
+pub fn run(arguments: Vec<OsString>) -> u8 {
+    // The stages of a launch come before anything else is set up: they are small and must not fail.
+    if let Some(status) = warden::dispatch(arguments.get(1..).unwrap_or_default()) {
+        return status;
+    }
+    if arguments.get(1).is_some_and(|first| first == LOG_WRITER) {
+        return write_log(arguments.get(2));
+    }
+    let args = match Args::try_parse_from(arguments) {
+        Ok(args) => args,
+        Err(error) => {
+            error.print().ok();
+            return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
+        }
+    };
+    match face(&args) {
+        Ok(exit) => exit.code(),
+        Err(error) => {
+            cli::complain(&error, args.action.as_ref().and_then(Action::command).is_some_and(|(_, json)| json));
+            error.exit().code()
+        }
+    }
+}
+
+fn face(args: &Args) -> Result<Exit, AppError> {
+    match &args.action {
+        Some(Action::Schema) => {
+            cli::say(&format!("{:#}\n", schema::schema()));
+            return Ok(Exit::Ok);
+        }
+        Some(Action::Completions { shell }) => {
+            clap_complete::generate(*shell, &mut Args::command(), "cookbook-tui", &mut std::io::stdout());
+            return Ok(Exit::Ok);
+        }
+        Some(Action::Man) => {
+            let page = clap_mangen::Man::new(Args::command());
+            page.render(&mut std::io::stdout()).map_err(|error| AppError::new(ErrorKind::Io, error.to_string()))?;
+            return Ok(Exit::Ok);
+        }
+        Some(_) | None => {}
+    }
+    let paths = Paths::find(args.state_dir.as_deref())
+        .map_err(|error| AppError::new(ErrorKind::State, format!("failed to find the directories: {error}")))?;
+    private_dir(&paths.state_dir).map_err(|error| {
+        AppError::new(
+            ErrorKind::State,
+            format!("failed to use the state directory: {error}; choose another with --state-dir"),
+        )
+    })?;
+    log_to(&paths.state_dir, args.log_level);
+    if let Some(Action::Trust(trust)) = &args.action {
+        return self::trust(&paths, trust.file.as_deref(), trust.output.json);
+    }
+    let input = match &args.batch {
+        Some(path) => Some(open_batch(path)?),
+        None => None,
+    };
+    let config = load(args, &paths)?;
+    let inspector = Inspector::open(args.inspector).map_err(|error| {
+        AppError::new(
+            ErrorKind::Usage,
+            format!("the inspector does not work on this host: {error}; choose another with --inspector"),
+        )
+    })?;
+    let server = server(args, &paths, &config)?;
+    let runtime = Runtime::new(Setup { paths, config, inspector, server })?;
+    let interrupted = signals();
+    match (&args.action, input) {
+        (Some(action), _) => {
+            if matches!(action, Action::Launch(_)) {
+                runtime.watch();
+            }
+            Ok(cli::run(&runtime, action, &interrupted))
+        }
+        (None, Some(input)) => {
+            runtime.watch();
+            Ok(batch::run(&runtime, input, args.fail_fast, &interrupted))
+        }
+        (None, None) => Err(AppError::new(ErrorKind::Usage, "the screen is not there yet")),
+    }
+}
+
+fn open_batch(path: &Path) -> Result<Box<dyn Read + Send>, AppError> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    match File::open(path) {
+        Ok(file) => Ok(Box::new(file)),
+        Err(error) => {
+            Err(AppError::new(ErrorKind::Usage, format!("failed to open the batch {}: {error}", path.display())))
+        }
+    }
+}
+
+fn load(args: &Args, paths: &Paths) -> Result<Config, AppError> {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let inputs = Inputs {
+        explicit: args.config.as_deref(),
+        config_home: paths.config_home.clone(),
+        cwd,
+        state_dir: paths.state_dir.clone(),
+        path: std::env::var_os("PATH"),
+        home: paths.home.clone(),
+    };
+    config::load(&inputs).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))
+}
+
+/// The directory's own configuration is acted on only once a person has said so.
+fn trust(paths: &Paths, file: Option<&Path>, as_json: bool) -> Result<Exit, AppError> {
+    let cwd = std::env::current_dir().unwrap_or_default();
+    let nearest = || cwd.ancestors().map(|dir| dir.join("cookbook.toml")).find(|file| file.exists());
+    let Some(file) = file.map(Path::to_owned).or_else(nearest) else {
+        let message = "there is no cookbook.toml in this directory or above; name the file to trust";
+        return Err(AppError::new(ErrorKind::NotFound, message));
+    };
+    let trusted = config::trust::trust(&file, &paths.state_dir)
+        .map_err(|error| AppError::new(ErrorKind::Config, format!("{} was not trusted: {error}", file.display())))?;
+    let path = trusted.path.display().to_string();
+    if as_json {
+        cli::say(&format!("{}\n", serde_json::json!({ "path": path, "sha256": trusted.sha256 })));
+    } else {
+        cli::say(&format!("{} is trusted as it is now\n", crate::text::escape(&path)));
+    }
+    Ok(Exit::Ok)
+}
+
+fn server(args: &Args, paths: &Paths, config: &Config) -> Result<Server, AppError> {
+    let derived = || {
+        // Two state directories must not share sessions.
+        let digest = config::trust::fingerprint(paths.state_dir.as_os_str().as_bytes());
+        format!("cookbook-{}", &digest[..8])
+    };
+    let name = match &args.tmux_socket {
+        Some(name) => name.clone(),
+        None if paths.own_state && config.tmux.socket == "cookbook" => derived(),
+        None => config.tmux.socket.clone(),
+    };
+    let socket: SocketRef =
+        name.parse().map_err(|error| AppError::new(ErrorKind::Usage, format!("--tmux-socket: {error}")))?;
+    // The user's own server is never given a configuration of ours.
+    let conf = if name == "default" {
+        None
+    } else {
+        let path = paths.state_dir.join("tmux.conf");
+        if std::fs::read(&path).ok().as_deref() != Some(crate::tmux::CONFIG.as_bytes()) {
+            replace(&path, crate::tmux::CONFIG.as_bytes()).map_err(|error| {
+                AppError::new(ErrorKind::State, format!("failed to write {}: {error}", path.display()))
+            })?;
+        }
+        Some(path)
+    };
+    Ok(Server::new(socket, conf, std::env::vars_os()))
+}
+
+/// Says when somebody wants us to end. A second signal finds the first still being acted on.
+fn signals() -> Receiver<()> {
+    let (sender, receiver) = channel();
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new([1, 2, 15]) {
+        std::thread::spawn(move || {
+            for _ in signals.forever() {
+                if sender.send(()).is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    receiver
+}
+
+fn log_to(state_dir: &Path, level: tracing::Level) {
+    use std::os::unix::fs::OpenOptionsExt;
+    let file =
+        std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(state_dir.join("cookbook-tui.log"));
+    let Ok(file) = file else { return };
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(std::sync::Mutex::new(file));
+    subscriber.try_init().ok();
+}
+
+/// Appends standard input to a session's log until it ends.
+fn write_log(path: Option<&OsString>) -> u8 {
+    let Some(Ok(mut log)) = path.map(|path| crate::pty::Log::open(Path::new(path))) else { return Exit::Failed.code() };
+    let mut buffer = vec![0; 64 << 10];
+    let mut input = std::io::stdin().lock();
+    loop {
+        match input.read(&mut buffer) {
+            Ok(0) => return Exit::Ok.code(),
+            Ok(length) => log.append(&buffer[..length]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return Exit::Failed.code(),
+        }
+    }
+}

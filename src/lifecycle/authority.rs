@@ -1,0 +1,340 @@
+//! The right to signal: a pinned process, and the proof that it is ours.
+//!
+//! A [`Pinned`] holds a pidfd that was opened *before* its facts were read, so both speak of the same
+//! process. [`authorize`] looks again, judges the claim itself (it accepts nobody's verdict) and
+//! returns an [`Owned`], which `kill::deliver` consumes. An `Owned` cannot be made, cloned, stored
+//! or parsed:
+//!
+//! ```compile_fail
+//! # use cookbook_tui::lifecycle::authority::{Owned, Pinned};
+//! fn forge(pinned: &Pinned) -> Owned<'_> {
+//!     Owned { pinned } // private field
+//! }
+//! ```
+//!
+//! ```compile_fail
+//! # use cookbook_tui::lifecycle::authority::Owned;
+//! # use cookbook_tui::lifecycle::kill::{Signal, deliver};
+//! fn twice(owned: Owned<'_>) {
+//!     let _ = deliver(owned, Signal::Term);
+//!     let _ = deliver(owned, Signal::Kill); // used up
+//! }
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
+
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use super::guard::Guard;
+use super::identity::{Identity, Pid};
+use super::inspect::{Facts, Inspector, Unreadable};
+use super::kill::pidfd_ended;
+use super::verdict::{Seen, Sighting, Verdict, VerdictKind, judge};
+
+/// How a pinned process is held.
+#[derive(Debug)]
+pub enum Handle {
+    /// By a pidfd: the kernel lets no other process take its place.
+    Pidfd(OwnedFd),
+    /// By its pid alone: the kernel has no pidfds or has none left for us. Verified again right
+    /// before each signal.
+    Bare,
+}
+
+/// A process whose identity was read while it was held.
+#[derive(Debug)]
+pub struct Pinned {
+    identity: Identity,
+    facts: Facts,
+    handle: Handle,
+}
+
+/// The outcome of pinning.
+#[derive(Debug)]
+pub enum Pin {
+    /// It is held.
+    Held(Pinned),
+    /// No process has this pid.
+    Gone,
+    /// It may exist, but nobody can tell who it is.
+    Unreadable(Unreadable),
+}
+
+impl Pinned {
+    /// Opens a pidfd, reads the facts, and makes sure that the process had not ended in between: only
+    /// then do the facts belong to the descriptor.
+    pub fn open(inspector: &Inspector, pid: Pid) -> Pin {
+        let handle = match pidfd_open(pid.rustix(), PidfdFlags::empty()) {
+            Ok(pidfd) => Handle::Pidfd(pidfd),
+            Err(Errno::SRCH) => return Pin::Gone,
+            Err(_) => Handle::Bare,
+        };
+        let facts = match inspector.facts(pid) {
+            Ok(Some(facts)) => facts,
+            Ok(None) => return Pin::Gone,
+            Err(error) => return Pin::Unreadable(error),
+        };
+        let pidfd_inode = match &handle {
+            Handle::Pidfd(pidfd) if pidfd_ended(pidfd) && !facts.ended() => return Pin::Gone,
+            Handle::Pidfd(pidfd) => pidfs_inode(pidfd.as_fd()),
+            Handle::Bare => None,
+        };
+        let identity = Identity { pid, token: inspector.token(&facts.start), pidfd_inode };
+        Pin::Held(Self { identity, facts, handle })
+    }
+
+    /// Returns who it is.
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Returns the facts as they were when it was pinned.
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Returns the pidfd to wait on, where there is one.
+    pub fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        match &self.handle {
+            Handle::Pidfd(pidfd) => Some(pidfd.as_fd()),
+            Handle::Bare => None,
+        }
+    }
+
+    pub(super) const fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Tells whether the pinned process has ended. A pidfd answers in one system call; without one
+    /// the process table is read, and anything unreadable counts as alive.
+    pub fn has_ended(&self, inspector: &Inspector) -> bool {
+        match &self.handle {
+            Handle::Pidfd(pidfd) => pidfd_ended(pidfd),
+            Handle::Bare => match inspector.facts(self.identity.pid) {
+                Ok(Some(facts)) => facts.ended() || facts.start != self.facts.start,
+                Ok(None) => true,
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// Judges the pinned process against its own identity: with a pidfd one system call.
+    pub fn verdict(&self, inspector: &Inspector) -> Verdict {
+        let sighting = match (&self.handle, inspector) {
+            (_, Inspector::None) => Sighting::Blind,
+            (Handle::Pidfd(pidfd), _) => self.seen(&self.facts, pidfd_ended(pidfd)),
+            (Handle::Bare, _) => self.look(inspector).0,
+        };
+        judge(&self.identity, &sighting, inspector.boot_id())
+    }
+
+    /// Looks at the process again.
+    fn look(&self, inspector: &Inspector) -> (Sighting, Option<Facts>) {
+        let ended = match &self.handle {
+            Handle::Pidfd(pidfd) => pidfd_ended(pidfd),
+            Handle::Bare => false,
+        };
+        match inspector.facts(self.identity.pid) {
+            // The descriptor's process is gone: whatever has the pid now is not it.
+            Ok(_) | Err(_) if ended => (self.seen(&self.facts, true), None),
+            Ok(Some(facts)) => (self.seen_with(inspector, &facts), Some(facts)),
+            Ok(None) => (Sighting::Absent, None),
+            Err(_) if matches!(inspector, Inspector::None) => (Sighting::Blind, None),
+            Err(error) => (Sighting::Unreadable(error.reason), None),
+        }
+    }
+
+    fn seen(&self, facts: &Facts, ended: bool) -> Sighting {
+        Sighting::Seen(Seen {
+            token: self.identity.token.clone(),
+            pidfd_inode: self.identity.pidfd_inode,
+            settled: facts.settled,
+            ended,
+        })
+    }
+
+    fn seen_with(&self, inspector: &Inspector, facts: &Facts) -> Sighting {
+        Sighting::Seen(Seen {
+            token: inspector.token(&facts.start),
+            pidfd_inode: self.identity.pidfd_inode,
+            settled: facts.settled,
+            ended: facts.ended(),
+        })
+    }
+}
+
+/// Judges a claim by a fresh look at its pid.
+pub fn verify(claim: &Identity, inspector: &Inspector) -> Verdict {
+    if matches!(inspector, Inspector::None) {
+        return judge(claim, &Sighting::Blind, None);
+    }
+    let sighting = match Pinned::open(inspector, claim.pid) {
+        Pin::Held(pinned) => {
+            let ended = pinned.facts.ended();
+            pinned.seen(&pinned.facts, ended)
+        }
+        Pin::Gone => Sighting::Absent,
+        Pin::Unreadable(error) => Sighting::Unreadable(error.reason),
+    };
+    judge(claim, &sighting, inspector.boot_id())
+}
+
+/// The proof that a pinned process is the claimed one, alive, and not protected.
+#[derive(Debug)]
+pub struct Owned<'p> {
+    pinned: &'p Pinned,
+}
+
+impl<'p> Owned<'p> {
+    pub(super) const fn pinned(&self) -> &'p Pinned {
+        self.pinned
+    }
+}
+
+/// Why there is no proof.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Denied {
+    /// The verdict is not `owned`.
+    Verdict(Verdict),
+    /// It is ours to see but must never be signalled.
+    Protected(String),
+}
+
+/// Looks at the pinned process again and judges the claim about it.
+///
+/// # Errors
+/// When the process is protected, or its verdict is anything but `owned`.
+pub fn authorize<'p>(
+    pinned: &'p Pinned,
+    claim: &Identity,
+    guard: &Guard,
+    inspector: &Inspector,
+) -> Result<Owned<'p>, Denied> {
+    let (sighting, facts) = pinned.look(inspector);
+    let verdict = if pinned.identity.pid == claim.pid {
+        judge(claim, &sighting, inspector.boot_id())
+    } else {
+        Verdict::new(VerdictKind::Unverifiable, "the claim names another pid")
+    };
+    if verdict.kind != VerdictKind::Owned {
+        return Err(Denied::Verdict(verdict));
+    }
+    match guard.protects(facts.as_ref().unwrap_or(&pinned.facts)) {
+        Some(reason) => Err(Denied::Protected(reason)),
+        None => Ok(Owned { pinned }),
+    }
+}
+
+/// Returns the inode of a pidfd where it names one process for the whole boot: on pidfs (Linux 6.9).
+/// Before, all pidfds shared the one inode of the anonymous inode filesystem.
+fn pidfs_inode(pidfd: BorrowedFd<'_>) -> Option<u64> {
+    const PIDFS_MAGIC: i64 = 0x5049_4446;
+    static IS_PIDFS: OnceLock<bool> = OnceLock::new();
+    #[expect(clippy::useless_conversion, reason = "the type of f_type differs between architectures")]
+    let is_pidfs = || rustix::fs::fstatfs(pidfd).is_ok_and(|fs| i64::from(fs.f_type) == PIDFS_MAGIC);
+    if !*IS_PIDFS.get_or_init(is_pidfs) {
+        return None;
+    }
+    rustix::fs::fstat(pidfd).ok().map(|stat| stat.st_ino)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::lifecycle::kill::{Signal, deliver};
+
+    fn sleeper() -> std::process::Child {
+        // A kernel session of its own: a member of ours would be protected.
+        std::process::Command::new("setsid").args(["sleep", "60"]).spawn().unwrap()
+    }
+
+    fn settle() {
+        std::thread::sleep(std::time::Duration::from_millis(30));
+    }
+
+    fn pid_of(child: &std::process::Child) -> Pid {
+        Pid::new(i32::try_from(child.id()).unwrap()).unwrap()
+    }
+
+    fn held(inspector: &Inspector, pid: Pid) -> Pinned {
+        match Pinned::open(inspector, pid) {
+            Pin::Held(pinned) => pinned,
+            Pin::Gone | Pin::Unreadable(_) => panic!("{pid} cannot be held"),
+        }
+    }
+
+    #[test]
+    fn only_the_claimed_process_is_signalled() {
+        let inspector = Inspector::open(None).unwrap();
+        let guard = Guard::new(&inspector);
+        let mut child = sleeper();
+        settle();
+        let pinned = held(&inspector, pid_of(&child));
+        let mut wrong = pinned.identity().clone();
+        wrong.token = "procfs:00:1".parse().unwrap();
+        assert!(matches!(
+            authorize(&pinned, &wrong, &guard, &inspector).map(|_| ()),
+            Err(Denied::Verdict(Verdict { kind: VerdictKind::Gone, .. }))
+        ));
+        let mut reused = pinned.identity().clone();
+        reused.pidfd_inode = Some(1);
+        assert!(matches!(
+            authorize(&pinned, &reused, &guard, &inspector).map(|_| ()),
+            Err(Denied::Verdict(Verdict { kind: VerdictKind::Foreign, .. }))
+        ));
+        assert!(child.try_wait().unwrap().is_none());
+        let owned = authorize(&pinned, &pinned.identity().clone(), &guard, &inspector).unwrap();
+        deliver(owned, Signal::Kill).unwrap();
+        child.wait().unwrap();
+        assert!(pinned.has_ended(&inspector));
+    }
+
+    #[test]
+    fn an_unreaped_zombie_has_ended() {
+        let inspector = Inspector::open(None).unwrap();
+        let guard = Guard::new(&inspector);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        settle();
+        let pinned = held(&inspector, pid_of(&child));
+        assert!(pinned.has_ended(&inspector));
+        let denied = authorize(&pinned, &pinned.identity().clone(), &guard, &inspector).unwrap_err();
+        assert!(matches!(denied, Denied::Verdict(Verdict { kind: VerdictKind::Gone, .. })));
+        child.wait().unwrap();
+        assert!(matches!(Pinned::open(&inspector, pid_of(&child)), Pin::Gone));
+    }
+
+    #[test]
+    fn ourselves_and_our_group_are_refused_whatever_the_verdict() {
+        let inspector = Inspector::open(None).unwrap();
+        let guard = Guard::new(&inspector);
+        let mut sibling = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        settle();
+        let me = Pid::new(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let parent = Pid::new(i32::try_from(std::os::unix::process::parent_id()).unwrap()).unwrap();
+        for pid in [me, parent, pid_of(&sibling), Pid::new(1).unwrap()] {
+            let pinned = held(&inspector, pid);
+            let denied = authorize(&pinned, &pinned.identity().clone(), &guard, &inspector).unwrap_err();
+            assert!(matches!(denied, Denied::Protected(_)), "{pid} {denied:?}");
+        }
+        assert!(sibling.try_wait().unwrap().is_none());
+        sibling.kill().unwrap();
+        sibling.wait().unwrap();
+    }
+
+    #[test]
+    fn without_an_inspector_nothing_is_owned() {
+        let inspector = Inspector::open(None).unwrap();
+        let guard = Guard::new(&inspector);
+        let mut child = sleeper();
+        settle();
+        let pinned = held(&inspector, pid_of(&child));
+        let denied = authorize(&pinned, &pinned.identity().clone(), &guard, &Inspector::None).unwrap_err();
+        assert!(matches!(denied, Denied::Verdict(Verdict { kind: VerdictKind::Unverifiable, .. })));
+        assert_eq!(verify(pinned.identity(), &Inspector::None).kind, VerdictKind::Unverifiable);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,303 @@
+//! Performs a teardown: the thin shell around the `teardown` machine.
+//!
+//! It holds the pidfds, asks `authority` before every signal, sends through the kill funnel, waits on
+//! pidfds by epoll (a handle without a pidfd is looked at every few milliseconds), and notes what it
+//! observed. The manager and the warden use this same shell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{Timespec, epoll};
+
+use super::authority::{Denied, Owned, Pinned, authorize};
+use super::guard::Guard;
+use super::identity::Identity;
+use super::inspect::{Inspector, Unreadable};
+use super::kill::{Signal, Undelivered, deliver};
+use super::receipt::{OutcomeKind, SignalSent, Via};
+use super::teardown::{Event, Ladder, State, Step, Teardown};
+use super::tree::{Captured, Depth, Fate, Member};
+use super::verdict::VerdictKind;
+
+/// Something seen during a teardown, for whoever watches it live.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Observed {
+    /// A signal was delivered.
+    Signalled(Identity, Signal),
+    /// A process was observed dead.
+    Exited(Identity),
+    /// A process joined that was not in the first capture.
+    Newcomer(Identity),
+}
+
+/// What a teardown needs besides its targets.
+pub struct Stage<'a> {
+    /// Reads the process table.
+    pub inspector: &'a Inspector,
+    /// Knows who must not be signalled.
+    pub guard: &'a Guard,
+    /// When to give up, whatever is still alive.
+    pub deadline: Option<Instant>,
+    /// Is told what happens while it happens.
+    pub observe: &'a mut dyn FnMut(Observed),
+}
+
+/// What a teardown came to.
+#[derive(Debug)]
+pub struct Ended {
+    /// Every process that was a target, and where it stands.
+    pub targets: Vec<(Identity, State)>,
+    /// The members behind the targets, and those that were not to be ended.
+    pub members: BTreeMap<Identity, Member>,
+    /// Members whose identity could not be bound, from all looks.
+    pub unbound: Vec<Unreadable>,
+    /// The signals that were sent.
+    pub signals: Vec<SignalSent>,
+    /// KILL was needed.
+    pub escalated: bool,
+    /// The deadline came before the end.
+    pub timed_out: bool,
+}
+
+/// How often a process without a pidfd is looked at.
+const BARE_POLL: Duration = Duration::from_millis(10);
+/// A little more than one clock tick (`CLK_TCK` is 100 wherever this runs).
+const TICK: Duration = Duration::from_millis(12);
+
+/// Ends the members of a capture that are to be ended. `rescan` captures again.
+pub fn conduct(
+    ladder: Ladder,
+    captured: Captured,
+    rescan: &mut dyn FnMut(Depth) -> Captured,
+    stage: &mut Stage<'_>,
+) -> Ended {
+    let targets: Vec<Identity> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
+    let mut shell =
+        Shell { members: BTreeMap::new(), unbound: Vec::new(), signals: Vec::new(), waiting: Waiting::new() };
+    shell.take_in(captured);
+    let mut teardown = Teardown::new(ladder, targets);
+    let mut timed_out = false;
+    loop {
+        let now = Instant::now();
+        if stage.deadline.is_some_and(|deadline| now >= deadline) {
+            timed_out = true;
+            break;
+        }
+        match teardown.poll_step(now) {
+            Step::Signal(target, signal) => {
+                let event = shell.signal(&target, signal, stage);
+                if let Event::Exited(identity) = &event {
+                    (stage.observe)(Observed::Exited(identity.clone()));
+                }
+                teardown.handle(event);
+            }
+            Step::Rescan(depth) => {
+                let before: BTreeSet<Identity> = shell.members.keys().cloned().collect();
+                let captured = rescan(depth);
+                let targets: Vec<_> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
+                for newcomer in targets.iter().filter(|identity| !before.contains(identity)) {
+                    (stage.observe)(Observed::Newcomer(newcomer.clone()));
+                }
+                shell.take_in(captured);
+                teardown.handle(Event::Scanned(targets));
+            }
+            Step::Wait(until) => {
+                let until = stage.deadline.map_or(until, |deadline| until.min(deadline));
+                for identity in shell.wait(&teardown.alive(), until, stage.inspector) {
+                    (stage.observe)(Observed::Exited(identity.clone()));
+                    teardown.handle(Event::Exited(identity));
+                }
+            }
+            Step::Done => break,
+        }
+    }
+    // The last word on everybody who is not known to be dead is a look, not a memory.
+    for identity in teardown.alive() {
+        if shell.members.get(&identity).is_some_and(|member| member.pinned.has_ended(stage.inspector)) {
+            (stage.observe)(Observed::Exited(identity.clone()));
+            teardown.handle(Event::Exited(identity));
+        }
+    }
+    Ended {
+        targets: teardown.targets().map(|(identity, state)| (identity.clone(), state.clone())).collect(),
+        members: shell.members,
+        unbound: shell.unbound,
+        signals: shell.signals,
+        escalated: teardown.escalated(),
+        timed_out,
+    }
+}
+
+struct Shell {
+    members: BTreeMap<Identity, Member>,
+    unbound: Vec<Unreadable>,
+    signals: Vec<SignalSent>,
+    waiting: Waiting,
+}
+
+impl Shell {
+    /// Adds members that are not held yet; the union of all captures stays.
+    fn take_in(&mut self, captured: Captured) {
+        for member in captured.members {
+            let identity = member.pinned.identity().clone();
+            match self.members.get_mut(&identity) {
+                Some(known) => known.membership.extend(member.membership),
+                None => {
+                    self.members.insert(identity, member);
+                }
+            }
+        }
+        for error in captured.unbound {
+            if !self.unbound.iter().any(|known| known.pid == error.pid) {
+                self.unbound.push(error);
+            }
+        }
+    }
+
+    fn signal(&mut self, target: &Identity, signal: Signal, stage: &mut Stage<'_>) -> Event {
+        let Some(member) = self.members.get(target) else {
+            return Event::Denied(target.clone(), OutcomeKind::Unverifiable, "it is not held".into());
+        };
+        if member.fate != Fate::End {
+            return Event::Denied(target.clone(), OutcomeKind::Refused, "it is not to be ended".into());
+        }
+        let owned = match settled(&member.pinned, target, stage) {
+            Ok(owned) => owned,
+            Err(Denied::Protected(reason)) => return Event::Denied(target.clone(), OutcomeKind::Refused, reason),
+            Err(Denied::Verdict(verdict)) => {
+                return match verdict.kind {
+                    VerdictKind::Gone => Event::Exited(target.clone()),
+                    VerdictKind::Foreign => Event::Denied(target.clone(), OutcomeKind::Foreign, verdict.reason),
+                    VerdictKind::Owned | VerdictKind::Unverifiable => {
+                        Event::Denied(target.clone(), OutcomeKind::Unverifiable, verdict.reason)
+                    }
+                };
+            }
+        };
+        match deliver(owned, signal) {
+            Ok(via) => {
+                (stage.observe)(Observed::Signalled(target.clone(), signal));
+                self.signals.push(sent(target, signal, via));
+                Event::Delivered(target.clone(), signal)
+            }
+            Err(Undelivered::Gone) => Event::Exited(target.clone()),
+            Err(Undelivered::NotPermitted) => {
+                Event::Undeliverable(target.clone(), "not permitted: it runs as another user".into())
+            }
+            Err(Undelivered::Failed(error)) => {
+                Event::Undeliverable(target.clone(), format!("failed to signal: {error}"))
+            }
+        }
+    }
+
+    /// Waits for exits among `alive` and returns them; empty once `until` has come.
+    fn wait(&mut self, alive: &[Identity], until: Instant, inspector: &Inspector) -> Vec<Identity> {
+        let bare = self.waiting.watch(alive, &self.members);
+        loop {
+            let mut ended: Vec<Identity> = Vec::new();
+            for identity in &bare {
+                if self.members.get(identity).is_none_or(|member| member.pinned.has_ended(inspector)) {
+                    ended.push(identity.clone());
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            let pause = if bare.is_empty() { left } else { left.min(BARE_POLL) };
+            let pause = if ended.is_empty() { pause } else { Duration::ZERO };
+            let signalled = self.waiting.ended(pause);
+            for identity in &signalled {
+                self.waiting.forget(identity, &self.members);
+            }
+            ended.extend(signalled);
+            if !ended.is_empty() || Instant::now() >= until {
+                return ended;
+            }
+        }
+    }
+}
+
+/// Authorizes, and looks once more after a tick where the only doubt is that the process is too young.
+fn settled<'p>(pinned: &'p Pinned, target: &Identity, stage: &Stage<'_>) -> Result<Owned<'p>, Denied> {
+    let first = authorize(pinned, target, stage.guard, stage.inspector);
+    let young = pinned.identity().pidfd_inode.is_none() && !pinned.facts().settled;
+    match first {
+        Err(Denied::Verdict(verdict)) if verdict.kind == VerdictKind::Unverifiable && young => {
+            std::thread::sleep(TICK);
+            authorize(pinned, target, stage.guard, stage.inspector)
+        }
+        Ok(_) | Err(_) => first,
+    }
+}
+
+fn sent(target: &Identity, signal: Signal, via: Via) -> SignalSent {
+    SignalSent { pid: target.pid, start_token: target.token.clone(), signal: signal.name().into(), via }
+}
+
+/// The pidfds that are waited on. Each is added once and leaves when its process has ended.
+struct Waiting {
+    epoll: Option<OwnedFd>,
+    watched: Vec<Identity>,
+    known: BTreeSet<Identity>,
+}
+
+impl Waiting {
+    fn new() -> Self {
+        Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC).ok(), watched: Vec::new(), known: BTreeSet::new() }
+    }
+
+    /// Adds whoever is not watched yet; returns those who cannot be.
+    fn watch(&mut self, alive: &[Identity], members: &BTreeMap<Identity, Member>) -> Vec<Identity> {
+        let mut bare = Vec::new();
+        for identity in alive {
+            if self.known.contains(identity) {
+                continue;
+            }
+            let pidfd = members.get(identity).and_then(|member| member.pinned.pidfd());
+            let data = epoll::EventData::new_u64(self.watched.len() as u64);
+            let added = match (&self.epoll, pidfd) {
+                (Some(epoll), Some(pidfd)) => epoll::add(epoll, pidfd, data, epoll::EventFlags::IN).is_ok(),
+                (_, _) => false,
+            };
+            if added {
+                self.watched.push(identity.clone());
+                self.known.insert(identity.clone());
+            } else {
+                bare.push(identity.clone());
+            }
+        }
+        bare
+    }
+
+    /// Returns who has ended, waiting for the first of them at most `pause`.
+    fn ended(&mut self, pause: Duration) -> Vec<Identity> {
+        let Some(epoll) = &self.epoll else {
+            std::thread::sleep(pause);
+            return Vec::new();
+        };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(pause.subsec_nanos()),
+        };
+        let mut events = Vec::with_capacity(256);
+        // An interrupted wait is a short wait; the caller looks at its clock.
+        if epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)).is_err() {
+            return Vec::new();
+        }
+        let mut ended = Vec::new();
+        for event in &events {
+            let data = event.data;
+            let index = usize::try_from(data.u64()).unwrap_or(usize::MAX);
+            ended.extend(self.watched.get(index).cloned());
+        }
+        ended
+    }
+
+    /// Stops watching one.
+    fn forget(&mut self, identity: &Identity, members: &BTreeMap<Identity, Member>) {
+        if let (Some(epoll), Some(pidfd)) =
+            (&self.epoll, members.get(identity).and_then(|member| member.pinned.pidfd()))
+        {
+            epoll::delete(epoll, pidfd).ok();
+        }
+    }
+}

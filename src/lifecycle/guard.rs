@@ -1,0 +1,77 @@
+//! Who must never be signalled, whatever the verdict.
+//!
+//! A [`Guard`] knows ourselves, our ancestors, our process group and kernel session, and the
+//! multiplexer servers that hold sessions. `authority::authorize` asks it for every signal.
+
+use super::identity::Pid;
+use super::inspect::{Facts, Inspector};
+
+/// The protected processes of this host, as seen by this process.
+#[derive(Clone, Debug)]
+pub struct Guard {
+    me: Pid,
+    pgid: i32,
+    sid: i32,
+    ancestors: Vec<Pid>,
+    servers: Vec<(Pid, String)>,
+}
+
+impl Guard {
+    /// Looks up ourselves and our ancestors.
+    pub fn new(inspector: &Inspector) -> Self {
+        let me = Pid::new(rustix::process::getpid().as_raw_nonzero().get()).unwrap_or(INIT);
+        let pgid = rustix::process::getpgrp().as_raw_nonzero().get();
+        let sid = rustix::process::getsid(None).map_or(0, |sid| sid.as_raw_nonzero().get());
+        let mut ancestors = Vec::new();
+        let mut next = Some(me);
+        while let Some(pid) = next {
+            let parent = inspector.facts(pid).ok().flatten().and_then(|facts| Pid::new(facts.ppid));
+            next = parent.filter(|parent| !ancestors.contains(parent));
+            ancestors.extend(next);
+        }
+        Self { me, pgid, sid, ancestors, servers: Vec::new() }
+    }
+
+    /// Adds a multiplexer server, for example the tmux server that holds the session.
+    pub fn protect_server(&mut self, pid: Pid, what: impl Into<String>) {
+        self.servers.push((pid, what.into()));
+    }
+
+    /// Returns the server's description where `pid` is a protected server: a capture stops there.
+    pub fn server(&self, pid: Pid) -> Option<&str> {
+        self.servers.iter().find(|(server, _)| *server == pid).map(|(_, what)| what.as_str())
+    }
+
+    /// Tells whether `pid` is ourselves.
+    pub fn is_me(&self, pid: Pid) -> bool {
+        pid == self.me
+    }
+
+    /// Returns why a process must never be signalled, if so.
+    pub fn protects(&self, facts: &Facts) -> Option<String> {
+        if facts.pid <= INIT {
+            return Some("the init process".into());
+        }
+        if facts.pid == self.me {
+            return Some("this cookbook-tui".into());
+        }
+        if self.ancestors.contains(&facts.pid) {
+            return Some("an ancestor of this cookbook-tui".into());
+        }
+        if let Some(what) = self.server(facts.pid) {
+            return Some(what.to_owned());
+        }
+        if facts.pgid == self.pgid {
+            return Some("in the process group of this cookbook-tui".into());
+        }
+        if facts.sid == self.sid {
+            return Some("in the kernel session of this cookbook-tui".into());
+        }
+        None
+    }
+}
+
+const INIT: Pid = match Pid::new(1) {
+    Some(pid) => pid,
+    None => unreachable!(),
+};

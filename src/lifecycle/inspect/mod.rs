@@ -1,0 +1,193 @@
+//! Reading the process table: the only place in the crate that opens files of `/proc` or runs ps(1).
+//!
+//! An [`Inspector`] answers with facts, never with judgements, and tells *absent* apart from
+//! *unreadable*: a process that vanished is data, a process that cannot be read is a warning.
+
+mod facts;
+mod limits;
+mod procfs;
+mod ps;
+mod sockets;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::str::FromStr;
+
+pub use facts::{Facts, Snapshot, Start, Unreadable};
+pub use limits::open_files_limit;
+pub use procfs::Procfs;
+pub use ps::Ps;
+pub use sockets::{Listener, PortOwner, listeners_of, owner_of_port};
+
+use super::identity::{Pid, StartToken};
+
+/// Which inspector to use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InspectorKind {
+    /// `/proc` of Linux.
+    Procfs,
+    /// ps(1), where there is no procfs.
+    Ps,
+    /// Nothing: every verdict is unverifiable.
+    None,
+}
+
+impl InspectorKind {
+    /// Returns the word used on the command line and in answers.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Procfs => "procfs",
+            Self::Ps => "ps",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for InspectorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for InspectorKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "procfs" => Ok(Self::Procfs),
+            "ps" => Ok(Self::Ps),
+            "none" => Ok(Self::None),
+            _ => Err(format!("unknown inspector {text:?}; it is one of procfs, ps, none")),
+        }
+    }
+}
+
+/// The process table of this host.
+#[derive(Debug)]
+pub enum Inspector {
+    /// Reads procfs.
+    Procfs(Procfs),
+    /// Runs ps(1).
+    Ps(Ps),
+    /// Cannot look.
+    None,
+}
+
+impl Inspector {
+    /// Opens the wanted inspector; without a wish procfs where it is mounted, else ps.
+    ///
+    /// # Errors
+    /// When the wanted inspector does not work on this host.
+    pub fn open(wanted: Option<InspectorKind>) -> io::Result<Self> {
+        match wanted {
+            Some(InspectorKind::None) => Ok(Self::None),
+            Some(InspectorKind::Ps) => Ok(Self::Ps(Ps)),
+            Some(InspectorKind::Procfs) => Procfs::open(Path::new("/proc")).map(Self::Procfs),
+            None => Ok(Procfs::open(Path::new("/proc")).map_or(Self::Ps(Ps), Self::Procfs)),
+        }
+    }
+
+    /// Returns which one it is.
+    pub const fn kind(&self) -> InspectorKind {
+        match self {
+            Self::Procfs(_) => InspectorKind::Procfs,
+            Self::Ps(_) => InspectorKind::Ps,
+            Self::None => InspectorKind::None,
+        }
+    }
+
+    /// Returns the id of the running boot, where the tokens carry one.
+    pub fn boot_id(&self) -> Option<&str> {
+        match self {
+            Self::Procfs(procfs) => Some(procfs.boot_id()),
+            Self::Ps(_) | Self::None => None,
+        }
+    }
+
+    /// Returns the token that a start stands for.
+    pub fn token(&self, start: &Start) -> StartToken {
+        match start {
+            Start::Ticks(ticks) => {
+                StartToken::Procfs { boot_id: self.boot_id().unwrap_or_default().to_owned(), ticks: *ticks }
+            }
+            Start::Lstart(lstart) => StartToken::Ps { lstart: lstart.clone() },
+        }
+    }
+
+    /// Reads the whole process table once.
+    ///
+    /// # Errors
+    /// When the table itself cannot be read; single processes that cannot be read are in the snapshot.
+    pub fn scan(&self) -> io::Result<Snapshot> {
+        match self {
+            Self::Procfs(procfs) => procfs.scan(),
+            Self::Ps(ps) => ps.scan(),
+            Self::None => Err(io::Error::new(io::ErrorKind::Unsupported, "no process inspector on this host")),
+        }
+    }
+
+    /// Reads the trees below `roots`, at a cost that follows these trees and not the host where the
+    /// kernel lists children (`CONFIG_PROC_CHILDREN`), else by a full scan.
+    pub fn walk(&self, roots: &[Pid]) -> io::Result<Snapshot> {
+        match self {
+            Self::Procfs(procfs) if procfs.lists_children() => Ok(procfs.walk(roots)),
+            Self::Procfs(_) | Self::Ps(_) | Self::None => self.scan(),
+        }
+    }
+
+    /// Reads one process; `Ok(None)` where no process has that pid.
+    pub fn facts(&self, pid: Pid) -> Result<Option<Facts>, Unreadable> {
+        match self {
+            Self::Procfs(procfs) => procfs.facts(pid),
+            Self::Ps(ps) => ps.facts(pid),
+            Self::None => Err(Unreadable { pid, reason: "no process inspector on this host".into() }),
+        }
+    }
+
+    /// Returns the arguments of a process, empty where they cannot be read (or it has none, like a
+    /// kernel thread or a zombie).
+    pub fn argv(&self, pid: Pid) -> Vec<Vec<u8>> {
+        match self {
+            Self::Procfs(procfs) => procfs.argv(pid),
+            Self::Ps(ps) => ps.argv(pid),
+            Self::None => Vec::new(),
+        }
+    }
+
+    /// Returns the inode of one of our own namespaces, for example `pid` (namespaces(7)).
+    pub fn namespace(&self, name: &str) -> Option<u64> {
+        match self {
+            Self::Procfs(procfs) => procfs.namespace(name),
+            Self::Ps(_) | Self::None => None,
+        }
+    }
+
+    /// Returns the file name of a process's executable, where it can be read.
+    pub fn executable(&self, pid: Pid) -> Option<String> {
+        match self {
+            Self::Procfs(procfs) => procfs.executable(pid),
+            Self::Ps(ps) => {
+                let comm = ps.facts(pid).ok().flatten()?.comm;
+                Some(String::from_utf8_lossy(comm.rsplit(|b| *b == b'/').next()?).into_owned())
+            }
+            Self::None => None,
+        }
+    }
+
+    /// Tells whether a process holds a listening Unix socket; `false` where nobody can look.
+    pub fn listens_on_unix(&self, pid: Pid) -> bool {
+        match self {
+            Self::Procfs(procfs) => sockets::listens_on_unix(procfs.root(), pid),
+            Self::Ps(_) | Self::None => false,
+        }
+    }
+
+    /// Tells whether the environment of a process holds `NAME=value`; a hint, never a proof.
+    pub fn has_marker(&self, pid: Pid, marker: &[u8]) -> bool {
+        match self {
+            Self::Procfs(procfs) => procfs.has_marker(pid, marker),
+            Self::Ps(_) | Self::None => false,
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The procfs inspector: our own reader of `/proc`, because the scan is the hot path.
+//!
+//! A read of an opened file below `/proc/<pid>` stays bound to that process: it fails with `ESRCH`
+//! once the process is gone, even when the pid was reused (proc(5)).
+
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags, RawDir, openat};
+use rustix::io::Errno;
+
+use super::facts::{Facts, Scale, Snapshot, Unreadable, parse_stat};
+use crate::lifecycle::identity::Pid;
+use crate::lifecycle::kill::{Existence, probe};
+
+/// Reads the process table of one procfs mount.
+#[derive(Debug)]
+pub struct Procfs {
+    root: PathBuf,
+    dir: OwnedFd,
+    boot_id: String,
+    ticks_per_s: u64,
+    page: u64,
+    /// The mount hides processes of other users from us (`hidepid` in proc(5)).
+    hides: bool,
+    lists_children: bool,
+}
+
+/// Long enough for a stat line: 52 numbers of at most 20 digits and a name of at most 64 bytes.
+const STAT_MAX: usize = 1200;
+
+impl Procfs {
+    /// Opens a procfs mount; a folder of files of the same shape serves as well.
+    ///
+    /// # Errors
+    /// When the folder or its boot id cannot be read.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = rustix::fs::open(root, flags, Mode::empty())?;
+        let boot_id = fs::read_to_string(root.join("sys/kernel/random/boot_id"))?.trim().to_owned();
+        let me = rustix::process::getpid().as_raw_nonzero();
+        let lists_children = root.join(format!("{me}/task/{me}/children")).exists();
+        let ticks_per_s = rustix::param::clock_ticks_per_second().max(1);
+        let page = rustix::param::page_size() as u64;
+        Ok(Self { hides: hides(root), root: root.to_owned(), dir, boot_id, ticks_per_s, page, lists_children })
+    }
+
+    pub(super) fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+
+    pub(super) const fn lists_children(&self) -> bool {
+        self.lists_children
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Returns the present time as `starttime` counts it (`CLOCK_BOOTTIME`, since Linux 2.6).
+    fn scale(&self) -> Scale {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+        let now_ticks = seconds * self.ticks_per_s + nanos * self.ticks_per_s / 1_000_000_000;
+        Scale { now_ticks, page: self.page }
+    }
+
+    pub(super) fn scan(&self) -> io::Result<Snapshot> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let listing = openat(&self.dir, c".", flags, Mode::empty())?;
+        let mut buffer = [MaybeUninit::<u8>::uninit(); 16 * 1024];
+        let mut entries = RawDir::new(listing, &mut buffer);
+        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+        while let Some(entry) = entries.next() {
+            let entry = entry?;
+            let Some(pid) = parse_pid(entry.file_name()) else { continue };
+            match self.facts_at(pid, self.scale()) {
+                Ok(Some(facts)) => found.push(facts),
+                Ok(None) => {}
+                Err(error) => unreadable.push(error),
+            }
+        }
+        Ok(Snapshot::new(found, unreadable, true))
+    }
+
+    pub(super) fn walk(&self, roots: &[Pid]) -> Snapshot {
+        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+        let mut queue = roots.to_vec();
+        let mut seen = std::collections::HashSet::new();
+        while let Some(pid) = queue.pop() {
+            if !seen.insert(pid) {
+                continue;
+            }
+            match self.facts_at(pid, self.scale()) {
+                Ok(Some(facts)) => {
+                    self.children(pid, facts.threads, &mut queue);
+                    found.push(facts);
+                }
+                Ok(None) => {}
+                Err(error) => unreadable.push(error),
+            }
+        }
+        Snapshot::new(found, unreadable, false)
+    }
+
+    /// Adds the children of every thread of a process. A process that vanishes meanwhile has none.
+    fn children(&self, pid: Pid, threads: u32, into: &mut Vec<Pid>) {
+        let mut read = |tid: &str| {
+            let Ok(text) = self.read_all(&format!("{pid}/task/{tid}/children")) else { return };
+            for word in text.split(|b| *b == b' ') {
+                into.extend(std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()).and_then(Pid::new));
+            }
+        };
+        if threads <= 1 {
+            return read(&pid.to_string());
+        }
+        let Ok(tasks) = fs::read_dir(self.root.join(format!("{pid}/task"))) else { return };
+        for task in tasks.flatten() {
+            if let Some(tid) = task.file_name().to_str() {
+                read(tid);
+            }
+        }
+    }
+
+    pub(super) fn facts(&self, pid: Pid) -> Result<Option<Facts>, Unreadable> {
+        self.facts_at(pid, self.scale())
+    }
+
+    fn facts_at(&self, pid: Pid, scale: Scale) -> Result<Option<Facts>, Unreadable> {
+        let unreadable = |reason: String| Unreadable { pid, reason };
+        let mut buffer = [0_u8; STAT_MAX];
+        let length = match self.read_into(pid, &mut buffer) {
+            Ok(length) => length,
+            Err(Errno::SRCH) => return Ok(None),
+            Err(Errno::NOENT) if !self.hides => return Ok(None),
+            // A hidden process and an absent one look the same in procfs; the kernel knows.
+            Err(Errno::NOENT) => {
+                return match probe(pid) {
+                    Existence::Absent => Ok(None),
+                    Existence::Present => Err(unreadable("hidden by the hidepid option of procfs".into())),
+                    Existence::Unknown(reason) => Err(unreadable(reason)),
+                };
+            }
+            Err(error) => return Err(unreadable(format!("failed to read its stat: {error}"))),
+        };
+        let text = buffer.get(..length).unwrap_or_default();
+        parse_stat(pid, text, scale).map(Some).ok_or_else(|| unreadable("its stat makes no sense".into()))
+    }
+
+    fn read_into(&self, pid: Pid, buffer: &mut [u8; STAT_MAX]) -> Result<usize, Errno> {
+        let mut path = [0_u8; 24];
+        let length = {
+            use std::io::Write;
+            let mut rest = &mut path[..];
+            let before = rest.len();
+            // 24 bytes hold any pid with its suffix, so this cannot fail.
+            write!(rest, "{pid}/stat\0").ok();
+            before - rest.len()
+        };
+        let path = CStr::from_bytes_with_nul(&path[..length]).map_err(|_| Errno::INVAL)?;
+        let file = openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::io::read(file.as_fd(), buffer)
+    }
+
+    fn read_all(&self, path: &str) -> io::Result<Vec<u8>> {
+        fs::read(self.root.join(path))
+    }
+
+    pub(super) fn argv(&self, pid: Pid) -> Vec<Vec<u8>> {
+        split_nul(self.read_all(&format!("{pid}/cmdline")).unwrap_or_default())
+    }
+
+    pub(super) fn namespace(&self, name: &str) -> Option<u64> {
+        let target = fs::read_link(self.root.join("self/ns").join(name)).ok()?;
+        target.to_str()?.strip_prefix(name)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
+    }
+
+    pub(super) fn executable(&self, pid: Pid) -> Option<String> {
+        let target = fs::read_link(self.root.join(format!("{pid}/exe"))).ok()?;
+        let name = target.file_name()?.to_str()?;
+        Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
+    }
+
+    pub(super) fn has_marker(&self, pid: Pid, marker: &[u8]) -> bool {
+        self.read_all(&format!("{pid}/environ"))
+            .is_ok_and(|environ| environ.split(|b| *b == 0).any(|variable| variable == marker))
+    }
+}
+
+fn split_nul(mut bytes: Vec<u8>) -> Vec<Vec<u8>> {
+    if bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    bytes.split(|b| *b == 0).map(<[u8]>::to_vec).collect()
+}
+
+fn parse_pid(name: &CStr) -> Option<Pid> {
+    let bytes = name.to_bytes();
+    if !bytes.first()?.is_ascii_digit() {
+        return None;
+    }
+    std::str::from_utf8(bytes).ok()?.parse().ok().and_then(Pid::new)
+}
+
+/// Tells whether the mount at `root` hides other users' processes: `hidepid` of 1 or more. (For a
+/// privileged reader nothing is hidden, and nothing is lost by asking the kernel once more.)
+fn hides(root: &Path) -> bool {
+    let Ok(mounts) = fs::read_to_string(root.join("self/mountinfo")) else { return false };
+    let Some(root) = root.to_str() else { return false };
+    let mounted = |line: &&str| line.split(' ').nth(4) == Some(root);
+    let Some(line) = mounts.lines().rfind(mounted) else { return false };
+    line.split([' ', ',']).any(|option| option.strip_prefix("hidepid=").is_some_and(|how| how != "0" && how != "off"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn fake(stat: &[u8]) -> (tempfile::TempDir, Procfs) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir_all(root.join("sys/kernel/random")).unwrap();
+        fs::write(root.join("sys/kernel/random/boot_id"), "b00t\n").unwrap();
+        fs::create_dir_all(root.join("42")).unwrap();
+        fs::write(root.join("42/stat"), stat).unwrap();
+        fs::create_dir_all(root.join("not-a-pid")).unwrap();
+        let procfs = Procfs::open(root).unwrap();
+        (folder, procfs)
+    }
+
+    const STAT: &[u8] = b"42 (a) S 1 (\xff\n) S 7 8 9 0 0 0 0 0 0 0 1 2 0 0 20 0 1 0 5 0 3 0\n";
+
+    #[test]
+    fn a_folder_of_files_is_a_process_table() {
+        let (_folder, procfs) = fake(STAT);
+        assert_eq!(procfs.boot_id(), "b00t");
+        let snapshot = procfs.scan().unwrap();
+        let facts = snapshot.of(Pid::new(42).unwrap()).unwrap();
+        assert_eq!((facts.ppid, facts.cpu_ticks), (7, Some(3)));
+        assert_eq!(facts.comm, b"a) S 1 (\xff\n");
+        assert_eq!(snapshot.len(), 1);
+        assert_eq!(procfs.facts(Pid::new(43).unwrap()), Ok(None));
+    }
+
+    #[test]
+    fn nonsense_is_unreadable_and_not_absent() {
+        for text in [&b""[..], b"42", b"42 (x) S"] {
+            let (_folder, procfs) = fake(text);
+            let snapshot = procfs.scan().unwrap();
+            assert_eq!((snapshot.len(), snapshot.unreadable.len()), (0, 1));
+            assert!(procfs.facts(Pid::new(42).unwrap()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_descriptor_shortage_is_not_an_absence() {
+        let (folder, procfs) = fake(STAT);
+        fs::remove_file(folder.path().join("42/stat")).unwrap();
+        std::os::unix::fs::symlink("stat", folder.path().join("42/stat")).unwrap();
+        let error = procfs.facts(Pid::new(42).unwrap()).unwrap_err();
+        assert!(error.reason.contains("failed to read"), "{error}");
+    }
+
+    #[test]
+    fn hidepid_is_read_from_the_last_mount_at_the_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("self")).unwrap();
+        for (options, expected) in [
+            ("rw", false),
+            ("rw,hidepid=2", true),
+            ("rw,hidepid=invisible", true),
+            ("hidepid=0", false),
+            ("hidepid=off", false),
+        ] {
+            let line = format!("20 1 0:5 / {} rw,relatime shared:1 - proc proc {options}\n", root.display());
+            fs::write(root.join("self/mountinfo"), line).unwrap();
+            assert_eq!(hides(root), expected, "{options}");
+        }
+    }
+
+    #[test]
+    fn walk_and_scan_agree_on_our_own_tree() {
+        let procfs = Procfs::open(Path::new("/proc")).unwrap();
+        let me = Pid::new(i32::try_from(std::process::id()).unwrap()).unwrap();
+        let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
+        let pid = Pid::new(i32::try_from(child.id()).unwrap()).unwrap();
+        let walked = procfs.walk(&[me]);
+        let scanned = procfs.scan().unwrap();
+        let start = |snapshot: &Snapshot| snapshot.of(pid).map(|facts| (facts.ppid, facts.start.clone()));
+        assert_eq!(start(&walked), start(&scanned));
+        assert_eq!(start(&walked).map(|(ppid, _)| ppid), Some(me.raw()));
+        assert_eq!(procfs.argv(pid), [b"sleep".to_vec(), b"30".to_vec()]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(procfs.facts(pid), Ok(None));
+    }
+}

@@ -1,0 +1,23 @@
+//! The bottom layer: who a process is, what belongs to a session, and how it is ended.
+//!
+//! Synchronous; it knows nothing of terminals, tmux or screens. Pure files (`identity`, `verdict`,
+//! `plan`, `teardown`, `tether`, `receipt`) decide; the others perform what was decided.
+
+pub mod authority;
+pub mod conduct;
+pub mod guard;
+pub mod identity;
+pub mod inspect;
+mod kept;
+pub mod kill;
+mod plan;
+pub mod receipt;
+pub mod rows;
+pub mod spawn;
+pub mod stop;
+pub mod store;
+pub mod teardown;
+pub mod tether;
+pub mod tree;
+pub mod verdict;
+pub mod warden;

@@ -1,0 +1,235 @@
+//! What a stop or a sweep observed, per process; never what it intended.
+//!
+//! Pure data. It is filled by `conduct` from what the kernel answered and is printed, stored and
+//! drawn by everything above.
+
+use serde::{Deserialize, Serialize};
+
+use super::identity::{Pid, StartToken};
+use super::verdict::VerdictKind;
+
+/// Why a process belongs to a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Membership {
+    /// An unbroken chain of parents leads to the workload or to a pane of the session.
+    Tree,
+    /// It is in the kernel session of a leader that was identified.
+    Sid,
+    /// It is in a cgroup leaf that was made for the session.
+    Cgroup,
+    /// It came back to the warden after its parent had left.
+    Reparented,
+    /// It carries the random marker of the session in its environment: a hint, shown only.
+    Marker,
+}
+
+/// One process of a session, as it was last seen.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRow {
+    /// Process id.
+    pub pid: Pid,
+    /// Parent's process id; 0 where the parent is outside the pid namespace.
+    pub ppid: i32,
+    /// Process group.
+    pub pgid: i32,
+    /// Kernel session.
+    pub sid: i32,
+    /// `None` where the identity could not be read.
+    pub start_token: Option<StartToken>,
+    /// The masked command line, valid UTF-8.
+    pub command: String,
+    /// The raw bytes of the command line, where `command` had to lose some (and no secret was masked).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command_b64: Option<String>,
+    /// The state letter of `proc_pid_stat(5)`, for example `S`.
+    pub state: String,
+    /// What is known of its identity now.
+    pub verdict: VerdictKind,
+    /// Why, in words.
+    pub reason: String,
+    /// Every way in which it belongs to the session.
+    pub membership: Vec<Membership>,
+    /// Why it must never be signalled, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protected: Option<String>,
+    /// Which long-living daemon it is, where it is left alive by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+    /// Percent of one core since the sample before; `None` on the first sample.
+    pub cpu_pct: Option<f64>,
+    /// Resident memory in bytes.
+    pub rss_bytes: Option<u64>,
+    /// Number of threads.
+    pub threads: Option<u32>,
+}
+
+/// A process that looks like one of ours, or has slipped away from us: reported, not signalled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bystander {
+    /// Process id.
+    pub pid: Pid,
+    /// `None` where the identity could not be read.
+    pub start_token: Option<StartToken>,
+    /// The masked command line.
+    pub command: String,
+    /// Why it is reported and not signalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// How a signal travelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// `pidfd_send_signal(2)` on a descriptor opened before the identity was verified.
+    Pidfd,
+    /// kill(2) right after a verification, where the kernel has no pidfds.
+    Kill,
+    /// `cgroup.kill` of a leaf that holds nothing but the session.
+    Cgroup,
+}
+
+/// A signal that was sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignalSent {
+    /// To whom.
+    pub pid: Pid,
+    /// To which process of that pid.
+    pub start_token: StartToken,
+    /// For example `TERM`.
+    pub signal: String,
+    /// By which call.
+    pub via: Via,
+}
+
+/// How it ended for one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutcomeKind {
+    /// Observed dead after the capture.
+    Exited,
+    /// Observed alive after the last signal.
+    Survived,
+    /// Its identity could not be established, so it was not signalled.
+    Unverifiable,
+    /// The pid names another process now; not signalled.
+    Foreign,
+    /// It must never be signalled.
+    Refused,
+    /// A daemon that is left alive on purpose.
+    Kept,
+    /// It was dead before the first signal.
+    AlreadyGone,
+}
+
+/// The outcome of one process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// Process id.
+    pub pid: Pid,
+    /// `None` where the identity could not be read.
+    pub start_token: Option<StartToken>,
+    /// What was observed.
+    pub outcome: OutcomeKind,
+    /// Why, where that is not plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// A process that was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Process id.
+    pub pid: Pid,
+    /// Which protection holds.
+    pub reason: String,
+}
+
+/// A resource that a stop did not bring back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StillHeld {
+    /// A TCP port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// GPU memory in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_bytes: Option<u64>,
+    /// Who holds it.
+    pub by: String,
+}
+
+/// One planned step of a dry run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanRow {
+    /// Process id.
+    pub pid: Pid,
+    /// `None` where the identity could not be read.
+    pub start_token: Option<StartToken>,
+    /// The first signal it would get; `None` where it would get none.
+    pub signal: Option<String>,
+    /// What is known of its identity now.
+    pub verdict: VerdictKind,
+    /// Why it would be signalled, or would not.
+    pub reason: String,
+    /// The masked command line.
+    pub command: String,
+}
+
+/// What a stop or a sweep observed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The session's id; empty in the total of a sweep over all sessions.
+    pub session: String,
+    /// `pty` or `tmux`.
+    pub host: String,
+    /// Everything that was to be ended was observed dead; `None` where nobody could look.
+    pub dead: Option<bool>,
+    /// KILL was needed.
+    pub escalated: bool,
+    /// The process tree before the first signal.
+    pub captured: Vec<ProcessRow>,
+    /// Every signal sent, in order.
+    pub signals: Vec<SignalSent>,
+    /// One row for each captured process and each newcomer.
+    pub outcomes: Vec<Outcome>,
+    /// Alive after the last signal.
+    pub survivors: Vec<Pid>,
+    /// Not identified, hence not signalled.
+    pub unverified: Vec<Pid>,
+    /// Never to be signalled.
+    pub refused: Vec<Refused>,
+    /// Same command line as a captured process, but not a member.
+    pub lookalikes: Vec<Bystander>,
+    /// Descendants that left the tree and were reported instead of swept.
+    pub escapees: Vec<Bystander>,
+    /// Daemons left alive on purpose.
+    pub kept: Vec<Bystander>,
+    /// Ports that were listened on before and are free now.
+    pub ports_released: Vec<u16>,
+    /// What did not come back.
+    pub still_held: Vec<StillHeld>,
+    /// The PTY master was closed, or the tmux session is gone.
+    pub host_closed: bool,
+    /// Which containments held: `tree`, `warden`, `cgroup`.
+    pub containment: Vec<String>,
+    /// Everything else a person should know.
+    pub notes: Vec<String>,
+    /// Duration in milliseconds.
+    pub elapsed_ms: u64,
+    /// With `dry_run`: what would be signalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Vec<PlanRow>>,
+}
+
+impl Receipt {
+    /// Tells whether everything went as asked: nothing survived, stayed unverifiable, was refused
+    /// or is still held. Decides exit code 3.
+    pub fn is_clean(&self) -> bool {
+        self.dead != Some(false)
+            && self.survivors.is_empty()
+            && self.unverified.is_empty()
+            && self.refused.is_empty()
+            && self.still_held.is_empty()
+    }
+}

@@ -1,0 +1,434 @@
+//! A stop from its capture to its receipt, in the order of the design (section 5).
+//!
+//! The manager and the warden both run this one implementation; what differs (which panes there are,
+//! how the host is hung up) is behind [`Host`]. Everything in the receipt was observed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::authority::verify;
+use super::conduct::{Ended, Observed, Stage, conduct};
+use super::guard::Guard;
+use super::identity::{Identity, Pid};
+use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
+use super::plan;
+use super::receipt::{Bystander, Outcome, OutcomeKind, Receipt, Refused, StillHeld};
+use super::rows::{bystander, lookalikes, row};
+use super::teardown::{Ladder, State};
+use super::tether::CapturedRecord;
+use super::tree::{Captured, Depth, Fate, Member, Scope, capture};
+use super::verdict::VerdictKind;
+
+/// Where a session lives, as far as a stop is concerned.
+pub trait Host {
+    /// Returns `pty` or `tmux`.
+    fn name(&self) -> &'static str;
+
+    /// Returns what the members follow from, asked afresh.
+    ///
+    /// # Errors
+    /// When the host did not answer: nobody can tell then what belongs to the session.
+    fn scope(&mut self) -> Result<Scope, String>;
+
+    /// Writes the captured identities down, so that a crash from here on leaves enough to finish.
+    ///
+    /// # Errors
+    /// When the disk refuses; the stop goes on and says so.
+    fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String>;
+
+    /// Closes the PTY master or ends the tmux session. A session that is gone already is a success.
+    ///
+    /// # Errors
+    /// When the host did not do it.
+    fn hang_up(&mut self, captured: &Captured) -> Result<(), String>;
+}
+
+/// What a stop is to do.
+#[derive(Clone, Debug)]
+pub struct Order<'a> {
+    /// Id of the session, for the receipt.
+    pub session: &'a str,
+    /// How its processes are ended.
+    pub ladder: Ladder,
+    /// Signals nothing and returns the plan.
+    pub dry_run: bool,
+    /// The identities of a preview that a person confirmed.
+    pub confirm: Option<&'a [Identity]>,
+    /// When it must have ended.
+    pub timeout: Option<Duration>,
+    /// Ends only what is left: the host is gone already.
+    pub sweep: bool,
+}
+
+/// Why nothing was done.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The session holds this very program.
+    #[error("this cookbook-tui runs inside the session (pid {0}): stop it from outside")]
+    HoldsUs(Pid),
+    /// Processes joined after the preview.
+    #[error("the session changed since the preview: {0}")]
+    Changed(String),
+    /// The host did not answer.
+    #[error("{0}")]
+    Host(String),
+}
+
+/// How long our own front and warden may take to leave by themselves.
+const LEAVE: Duration = Duration::from_millis(1500);
+
+/// Runs a stop or a sweep.
+///
+/// # Errors
+/// When it was refused before the first signal.
+pub fn stop(
+    order: &Order<'_>,
+    host: &mut dyn Host,
+    guard: &Guard,
+    inspector: &Inspector,
+    observe: &mut dyn FnMut(Observed),
+) -> Result<Receipt, Refusal> {
+    let begun = Instant::now();
+    let mut scope = host.scope().map_err(Refusal::Host)?;
+    let captured = capture(&scope, Depth::Host, guard, inspector);
+    if let Some(me) = captured.members.iter().map(|member| member.pinned.identity().pid).find(|pid| guard.is_me(*pid)) {
+        return Err(Refusal::HoldsUs(me));
+    }
+    if let Some(confirmed) = order.confirm {
+        plan::newcomers(&captured, confirmed).map_err(Refusal::Changed)?;
+    }
+    let mut receipt = begin(order, host.name(), &captured, inspector);
+    if order.dry_run {
+        receipt.plan = Some(plan::rows(&captured, &order.ladder));
+        fill_beside(&mut receipt, captured.members.iter());
+        receipt.unverified = captured.unbound.iter().map(|error| error.pid).collect();
+        receipt.elapsed_ms = millis(begun.elapsed());
+        return Ok(receipt);
+    }
+    let ports = listeners_of(inspector, captured.members.iter().map(|member| member.pinned.identity().pid));
+    let records = records_of(captured.members.iter());
+    if let Err(error) = host.record(&records) {
+        receipt.notes.push(format!("the captured identities could not be written down: {error}"));
+    }
+    let deadline = order.timeout.map(|timeout| begun + timeout);
+    let blind = captured.blind;
+    let hang_up = !order.sweep;
+    let mut rescan = |depth| capture(&scope, depth, guard, inspector);
+    let mut stage = Stage { inspector, guard, deadline, observe };
+    let mut result = if blind {
+        Total::blind(captured)
+    } else {
+        Total::of(conduct(order.ladder.clone(), captured, &mut rescan, &mut stage))
+    };
+    // The host may only be hung up with a capture in hand; the union of all looks is in `result`.
+    scope.known.extend(records.into_iter().map(|record| (record.identity, record.membership)));
+    let before = if blind { Captured::blind() } else { capture(&scope, Depth::Trees, guard, inspector) };
+    if hang_up {
+        match host.hang_up(&before) {
+            Ok(()) => receipt.host_closed = true,
+            Err(error) => receipt.notes.push(format!("the host could not be closed: {error}")),
+        }
+    } else {
+        receipt.host_closed = true;
+    }
+    if !blind {
+        // The sweep: a fresh look at the whole host for what is left and for newcomers.
+        let left = capture(&scope, Depth::Host, guard, inspector);
+        let settled = result.settled();
+        if left.to_end().any(|member| !settled.contains(member.pinned.identity())) {
+            let ladder = Ladder { grace: order.ladder.grace.min(SWEEP_GRACE), ..order.ladder.clone() };
+            let mut rescan = |depth| capture(&scope, depth, guard, inspector);
+            result.merge(conduct(ladder, left, &mut rescan, &mut stage));
+        } else {
+            result.take_in(left);
+        }
+        dismiss(before.supervisors, &mut result, &mut stage, &mut receipt);
+    }
+    settle(&mut receipt, &result, blind, inspector);
+    release(&mut receipt, ports, inspector);
+    receipt.elapsed_ms = millis(begun.elapsed());
+    Ok(receipt)
+}
+
+/// Grace of the survivor sweep: the members have had a whole ladder already.
+const SWEEP_GRACE: Duration = Duration::from_millis(500);
+
+fn begin(order: &Order<'_>, host: &str, captured: &Captured, inspector: &Inspector) -> Receipt {
+    let mut receipt = Receipt {
+        session: order.session.to_owned(),
+        host: host.to_owned(),
+        captured: captured.members.iter().map(|member| row(member, inspector, None)).collect(),
+        ..Receipt::default()
+    };
+    if captured.blind {
+        receipt.notes.push("could not look at the process table: nobody can tell what is left".into());
+    } else if !captured.complete {
+        receipt.notes.push("the process table changed with every look: processes may be missing here".into());
+    }
+    receipt
+}
+
+fn records_of<'a>(members: impl Iterator<Item = &'a Member>) -> Vec<CapturedRecord> {
+    members
+        .filter(|member| member.fate == Fate::End)
+        .map(|member| CapturedRecord {
+            identity: member.pinned.identity().clone(),
+            membership: member.membership.clone(),
+        })
+        .collect()
+}
+
+/// The union of what one or more teardowns came to.
+#[derive(Debug, Default)]
+struct Total {
+    targets: BTreeMap<Identity, State>,
+    members: BTreeMap<Identity, Member>,
+    unbound: Vec<Unreadable>,
+    signals: Vec<super::receipt::SignalSent>,
+    escalated: bool,
+    timed_out: bool,
+}
+
+impl Total {
+    fn blind(captured: Captured) -> Self {
+        let mut total = Self::default();
+        total.take_in(captured);
+        total
+    }
+
+    fn of(ended: Ended) -> Self {
+        let mut total = Self::default();
+        total.merge(ended);
+        total
+    }
+
+    /// Adds a later teardown: what it observed is newer.
+    fn merge(&mut self, ended: Ended) {
+        for (identity, state) in ended.targets {
+            let known = self.targets.get(&identity);
+            // It was signalled in the first teardown, whatever the second one did not have to do.
+            let state = match (known, state) {
+                (Some(State::Alive { signalled: true, .. }), State::AlreadyGone) => State::Exited,
+                (_, state) => state,
+            };
+            self.targets.insert(identity, state);
+        }
+        for (identity, member) in ended.members {
+            self.members.entry(identity).or_insert(member);
+        }
+        self.unbound.extend(ended.unbound);
+        self.signals.extend(ended.signals);
+        self.escalated |= ended.escalated;
+        self.timed_out |= ended.timed_out;
+    }
+
+    fn take_in(&mut self, captured: Captured) {
+        for member in captured.members {
+            self.members.entry(member.pinned.identity().clone()).or_insert(member);
+        }
+        self.unbound.extend(captured.unbound);
+    }
+
+    /// Returns the targets for which another ladder would change nothing.
+    fn settled(&self) -> BTreeSet<&Identity> {
+        let hopeless = |state: &State| match state {
+            State::Alive { blocked, .. } => blocked.is_some() || self.escalated,
+            State::Denied(..) | State::Exited | State::AlreadyGone => true,
+        };
+        self.targets.iter().filter(|(_, state)| hopeless(state)).map(|(identity, _)| identity).collect()
+    }
+}
+
+/// Waits for our own front and warden; they leave by themselves once their tree is empty.
+fn dismiss(supervisors: Vec<Member>, result: &mut Total, stage: &mut Stage<'_>, receipt: &mut Receipt) {
+    let until = Instant::now() + LEAVE;
+    let lingering = |result: &Total, inspector: &Inspector| {
+        // With a kept or reported process alive the warden stays: it is its parent now.
+        result.members.values().any(|m| m.fate != Fate::End && !m.pinned.has_ended(inspector))
+    };
+    let mut left: Vec<Member> = supervisors;
+    loop {
+        left.retain(|member| !member.pinned.has_ended(stage.inspector));
+        if left.is_empty() || Instant::now() >= until || lingering(result, stage.inspector) {
+            break;
+        }
+        wait_for_any(&left, until);
+    }
+    for member in left {
+        if lingering(result, stage.inspector) {
+            receipt
+                .notes
+                .push(format!("its supervisor {} stays until the kept processes leave", member.pinned.identity().pid));
+        } else {
+            receipt.notes.push(format!("its supervisor {} has not left yet", member.pinned.identity().pid));
+        }
+    }
+}
+
+fn wait_for_any(members: &[Member], until: Instant) {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let left = until.saturating_duration_since(Instant::now());
+    let timeout =
+        Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(1), tv_nsec: i64::from(left.subsec_nanos()) };
+    let pidfds: Vec<_> = members.iter().filter_map(|member| member.pinned.pidfd()).collect();
+    if pidfds.len() < members.len() {
+        return std::thread::sleep(Duration::from_millis(5).min(left));
+    }
+    let mut fds: Vec<_> = pidfds.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();
+    poll(&mut fds, Some(&timeout)).ok();
+}
+
+/// Turns what was observed into the receipt's rows.
+fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspector) {
+    for (identity, state) in &result.targets {
+        let (outcome, reason) = match state {
+            State::Exited => (OutcomeKind::Exited, None),
+            State::AlreadyGone => (OutcomeKind::AlreadyGone, None),
+            State::Denied(outcome, reason) => (*outcome, Some(reason.clone())),
+            State::Alive { blocked: Some(reason), .. } => (OutcomeKind::Survived, Some(reason.clone())),
+            State::Alive { .. } if result.timed_out => {
+                (OutcomeKind::Survived, Some("alive when the time of the stop was up".into()))
+            }
+            State::Alive { .. } => (OutcomeKind::Survived, Some("alive after KILL".into())),
+        };
+        match outcome {
+            OutcomeKind::Survived => receipt.survivors.push(identity.pid),
+            OutcomeKind::Unverifiable => receipt.unverified.push(identity.pid),
+            OutcomeKind::Refused => {
+                receipt.refused.push(Refused { pid: identity.pid, reason: reason.clone().unwrap_or_default() });
+            }
+            OutcomeKind::Exited | OutcomeKind::Foreign | OutcomeKind::Kept | OutcomeKind::AlreadyGone => {}
+        }
+        receipt.outcomes.push(Outcome {
+            pid: identity.pid,
+            start_token: Some(identity.token.clone()),
+            outcome,
+            reason,
+        });
+    }
+    let mut unbound: Vec<&Unreadable> = result.unbound.iter().collect();
+    unbound.sort_by_key(|error| error.pid);
+    unbound.dedup_by_key(|error| error.pid);
+    for error in unbound {
+        // What could not be read at the capture may have ended, or become readable, since.
+        let known = result.targets.keys().any(|identity| identity.pid == error.pid);
+        if known || super::kill::probe(error.pid) == super::kill::Existence::Absent {
+            continue;
+        }
+        let reason = Some(error.reason.clone());
+        receipt.unverified.push(error.pid);
+        receipt.outcomes.push(Outcome {
+            pid: error.pid,
+            start_token: None,
+            outcome: OutcomeKind::Unverifiable,
+            reason,
+        });
+    }
+    let alive = result.members.values().filter(|member| {
+        member.fate != Fate::End && verify(member.pinned.identity(), inspector).kind != VerdictKind::Gone
+    });
+    fill_beside(receipt, alive);
+    receipt.signals.clone_from(&result.signals);
+    receipt.escalated = result.escalated;
+    if result.timed_out {
+        receipt.notes.push("the time of the stop was up before its end".into());
+    }
+    if result.signals.iter().any(|sent| sent.via == super::receipt::Via::Kill) {
+        receipt.notes.push("no pidfds: verified immediately before kill(2)".into());
+    }
+    let alive = !receipt.survivors.is_empty() || !receipt.refused.is_empty();
+    receipt.dead = match (blind, alive, receipt.unverified.is_empty()) {
+        (true, _, _) | (false, false, false) => None,
+        (false, true, _) => Some(false),
+        (false, false, true) => Some(true),
+    };
+    if !blind {
+        receipt.lookalikes = lookalikes(result.members.values(), inspector);
+    }
+}
+
+/// Writes down who is left alive on purpose, and who must be.
+fn fill_beside<'a>(receipt: &mut Receipt, members: impl Iterator<Item = &'a Member>) {
+    for member in members {
+        let (pid, token) = (member.pinned.identity().pid, Some(member.pinned.identity().token.clone()));
+        let (outcome, reason) = match &member.fate {
+            Fate::End => continue,
+            Fate::Report => {
+                receipt.escapees.push(bystander(member, "it left the tree; the recipe reports such processes"));
+                continue;
+            }
+            Fate::Keep(what) => {
+                receipt.kept.push(bystander(member, what));
+                (OutcomeKind::Kept, what.clone())
+            }
+            Fate::Refuse(reason) => {
+                receipt.refused.push(Refused { pid, reason: reason.clone() });
+                (OutcomeKind::Refused, reason.clone())
+            }
+        };
+        receipt.outcomes.push(Outcome { pid, start_token: token, outcome, reason: Some(reason) });
+    }
+}
+
+/// Compares the ports that were listened on before with those that are listened on now.
+fn release(receipt: &mut Receipt, before: Option<Vec<Listener>>, inspector: &Inspector) {
+    let Some(before) = before else { return };
+    let ports: BTreeSet<u16> = before.into_iter().map(|listener| listener.port).collect();
+    for port in ports {
+        let by = match owner_of_port(inspector, port) {
+            PortOwner::Nobody => {
+                receipt.ports_released.push(port);
+                continue;
+            }
+            PortOwner::Process(pid) => format!("pid {pid}"),
+            PortOwner::Hidden => "a process that cannot be looked at".to_owned(),
+        };
+        receipt.still_held.push(StillHeld { port: Some(port), gpu_bytes: None, by });
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Adds up the receipts of a sweep over several sessions.
+pub fn total(receipts: impl IntoIterator<Item = Receipt>) -> Receipt {
+    let mut total = Receipt { dead: Some(true), host_closed: true, ..Receipt::default() };
+    for receipt in receipts {
+        total.dead = match (total.dead, receipt.dead) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (None, _) | (_, None) => None,
+            (Some(true), Some(true)) => Some(true),
+        };
+        let labelled = |notes: Vec<String>| {
+            notes.into_iter().map(|note| format!("{}: {note}", receipt.session)).collect::<Vec<_>>()
+        };
+        total.notes.extend(labelled(receipt.notes.clone()));
+        total.escalated |= receipt.escalated;
+        total.host_closed &= receipt.host_closed;
+        total.captured.extend(receipt.captured);
+        total.signals.extend(receipt.signals);
+        total.outcomes.extend(receipt.outcomes);
+        total.survivors.extend(receipt.survivors);
+        total.unverified.extend(receipt.unverified);
+        total.refused.extend(receipt.refused);
+        total.lookalikes.extend(receipt.lookalikes);
+        total.escapees.extend(receipt.escapees);
+        total.kept.extend(receipt.kept);
+        total.ports_released.extend(receipt.ports_released);
+        total.still_held.extend(receipt.still_held);
+        total.elapsed_ms += receipt.elapsed_ms;
+        for how in receipt.containment {
+            if !total.containment.contains(&how) {
+                total.containment.push(how);
+            }
+        }
+        if let Some(plan) = receipt.plan {
+            total.plan.get_or_insert_default().extend(plan);
+        }
+    }
+    // A process can look like members of two sessions.
+    let mut seen = BTreeSet::new();
+    total.lookalikes.retain(|row: &Bystander| seen.insert(row.pid));
+    total
+}

@@ -1,0 +1,336 @@
+//! The files behind the tethers: write temp, fsync, rename, fsync the directory.
+//!
+//! One file per session, so that several managers never rewrite each other's records. A record that
+//! cannot be read is quarantined: shown with its reason, never deleted and never acted on.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::tether::{ExitRecord, Tether, is_session_id};
+
+/// The directory of the session records.
+#[derive(Clone, Debug)]
+pub struct Store {
+    root: PathBuf,
+}
+
+/// The proof that a tether is on disk. A gate opens only for it.
+#[derive(Debug)]
+pub struct Durable {
+    session: String,
+}
+
+impl Durable {
+    /// Returns the id of the session that is on disk.
+    pub fn session(&self) -> &str {
+        &self.session
+    }
+}
+
+/// A record that is left alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Quarantined {
+    /// Which file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// The lock of one session: its holder runs the ladder and removes the tether.
+#[derive(Debug)]
+pub struct SessionLock {
+    _file: File,
+}
+
+impl Store {
+    /// Opens the store, creating its directories with mode 0700.
+    ///
+    /// # Errors
+    /// When a directory cannot be made, or belongs to somebody else.
+    pub fn open(root: &Path) -> io::Result<Self> {
+        let store = Self { root: root.to_owned() };
+        for directory in [root.to_owned(), store.sessions(), root.join("logs")] {
+            private_dir(&directory)?;
+        }
+        Ok(store)
+    }
+
+    /// Returns the directory of the store.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    fn sessions(&self) -> PathBuf {
+        self.root.join("sessions")
+    }
+
+    /// Returns where a session's tether is.
+    pub fn tether_path(&self, session: &str) -> PathBuf {
+        self.sessions().join(format!("{session}.json"))
+    }
+
+    /// Returns where a session's exit record is.
+    pub fn exit_path(&self, session: &str) -> PathBuf {
+        self.sessions().join(format!("{session}.exit"))
+    }
+
+    /// Returns where a session's last receipt is.
+    pub fn receipt_path(&self, session: &str) -> PathBuf {
+        self.sessions().join(format!("{session}.receipt"))
+    }
+
+    /// Returns where a session's log is.
+    pub fn log_path(&self, session: &str) -> PathBuf {
+        self.root.join("logs").join(format!("{session}.log"))
+    }
+
+    /// Writes a tether and returns only when it is on disk.
+    ///
+    /// # Errors
+    /// When it does not validate, or the disk refuses; the record before is still whole then.
+    pub fn save(&self, tether: &Tether) -> io::Result<Durable> {
+        tether.validate().map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))?;
+        write_json(&self.tether_path(&tether.session), tether)?;
+        Ok(Durable { session: tether.session.clone() })
+    }
+
+    /// Reads all tethers; what cannot be read comes back as quarantined.
+    ///
+    /// # Errors
+    /// When the directory itself cannot be listed.
+    pub fn load(&self) -> io::Result<(Vec<Tether>, Vec<Quarantined>)> {
+        let (mut tethers, mut quarantined) = (Vec::new(), Vec::new());
+        for entry in fs::read_dir(self.sessions())? {
+            let path = entry?.path();
+            if path.extension().is_none_or(|extension| extension != "json") {
+                continue;
+            }
+            match read_tether(&path) {
+                Ok(Some(tether)) => tethers.push(tether),
+                Ok(None) => {}
+                Err(reason) => quarantined.push(Quarantined { path, reason }),
+            }
+        }
+        tethers.sort_by(|a, b| a.spawned_at.total_cmp(&b.spawned_at).then_with(|| a.session.cmp(&b.session)));
+        quarantined.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok((tethers, quarantined))
+    }
+
+    /// Reads one tether; `Ok(None)` where there is none.
+    ///
+    /// # Errors
+    /// With the reason for which it is to be left alone.
+    pub fn tether(&self, session: &str) -> Result<Option<Tether>, String> {
+        read_tether(&self.tether_path(session))
+    }
+
+    /// Removes a tether once everything of the session was observed dead.
+    pub fn remove(&self, session: &str) -> io::Result<()> {
+        match fs::remove_file(self.tether_path(session)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => sync_dir(&self.sessions()),
+        }
+    }
+
+    /// Removes what else is stored of a session: its exit record, lock and receipt. The log stays.
+    pub fn forget(&self, session: &str) {
+        for path in
+            [self.exit_path(session), self.receipt_path(session), self.sessions().join(format!("{session}.lock"))]
+        {
+            fs::remove_file(path).ok();
+        }
+    }
+
+    /// Reads how a workload ended, if its warden has recorded it.
+    pub fn exit(&self, session: &str) -> Option<ExitRecord> {
+        read_json(&self.exit_path(session)).ok().flatten()
+    }
+
+    /// Takes the lock of a session.
+    ///
+    /// # Errors
+    /// `WouldBlock` when another process still holds it after `patience`.
+    pub fn lock(&self, session: &str, patience: Duration) -> io::Result<SessionLock> {
+        let path = self.sessions().join(format!("{session}.lock"));
+        lock_file(&path, patience)
+    }
+}
+
+/// Takes the lock at `path`, creating the file.
+pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    let until = Instant::now() + patience;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(SessionLock { _file: file }),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+fn read_tether(path: &Path) -> Result<Option<Tether>, String> {
+    let Some(tether) = read_json::<Tether>(path)? else { return Ok(None) };
+    tether.validate()?;
+    let named = path.file_stem().and_then(|stem| stem.to_str());
+    if named != Some(tether.session.as_str()) || !is_session_id(&tether.session) {
+        return Err(format!("it records the session {:?} under another name", tether.session));
+    }
+    Ok(Some(tether))
+}
+
+/// Reads a JSON file; `Ok(None)` where there is none.
+pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("not a record of ours: {error}")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("failed to read: {error}")),
+    }
+}
+
+/// Replaces a file with the JSON of `value`, mode 0600: never a half file, durable on return.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
+    let mut bytes = serde_json::to_vec(value).map_err(io::Error::other)?;
+    bytes.push(b'\n');
+    replace(path, &bytes)
+}
+
+/// Replaces a file, mode 0600: never a half file, durable on return.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
+    let temp = directory.join(format!(".{name}.{}.{}", std::process::id(), random_hex()));
+    let written = (|| {
+        let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temp)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temp, path)
+    })();
+    if let Err(error) = written {
+        fs::remove_file(&temp).ok();
+        return Err(error);
+    }
+    sync_dir(directory)
+}
+
+fn sync_dir(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Makes a directory with mode 0700 whatever the umask, and checks that it is ours and no symlink.
+///
+/// # Errors
+/// Names the directory and what is wrong with it.
+pub fn private_dir(path: &Path) -> io::Result<()> {
+    if let Some(parent) = path.parent()
+        && !parent.as_os_str().is_empty()
+        && !parent.exists()
+    {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    }
+    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    match fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(named(error)),
+        Ok(()) | Err(_) => {}
+    }
+    let metadata = fs::symlink_metadata(path).map_err(named)?;
+    if !metadata.is_dir() {
+        return Err(io::Error::other(format!("{} is not a directory", path.display())));
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("{} belongs to user {}", path.display(), metadata.uid())));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(named)?;
+    }
+    Ok(())
+}
+
+/// Returns eight random hexadecimal digits.
+pub fn random_hex() -> String {
+    let mut bytes = [0_u8; 4];
+    // getrandom(2) cannot fail for four bytes once the pool is initialised; if it should, the clock
+    // and the pid still tell two managers apart.
+    if rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).is_err() {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let mixed = now.tv_nsec ^ i64::from(std::process::id()).rotate_left(13);
+        bytes.copy_from_slice(&mixed.to_le_bytes()[..4]);
+    }
+    format!("{:08x}", u32::from_ne_bytes(bytes))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn directories_and_files_are_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("a/state");
+        let store = Store::open(&root).unwrap();
+        write_json(&store.exit_path("serve-00000000"), &ExitRecord { code: Some(3), signal: None, at: 1 }).unwrap();
+        for (path, mode) in
+            [(root.clone(), 0o700), (root.join("sessions"), 0o700), (store.exit_path("serve-00000000"), 0o600)]
+        {
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, mode, "{path:?}");
+        }
+        assert_eq!(store.exit("serve-00000000").unwrap().code, Some(3));
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+        Store::open(&root).unwrap();
+        assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn a_symlink_is_no_state_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("real")).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("real"), folder.path().join("link")).unwrap();
+        assert!(private_dir(&folder.path().join("link")).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_shown_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        for (name, content) in
+            [("a", &b""[..]), ("b", b"{"), ("c", b"\0\0\0"), ("d", b"{\"schema_version\": 99}"), ("e", b"[]")]
+        {
+            fs::write(folder.path().join(format!("sessions/{name}.json")), content).unwrap();
+        }
+        fs::create_dir(folder.path().join("sessions/f.json")).unwrap();
+        let (tethers, quarantined) = store.load().unwrap();
+        assert_eq!((tethers.len(), quarantined.len()), (0, 6));
+        assert!(quarantined.iter().all(|row| row.path.exists() && !row.reason.is_empty()));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_record() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record");
+        replace(&path, b"old").unwrap();
+        assert!(replace(&folder.path().join("missing/record"), b"new").is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn one_lock_one_holder() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let held = store.lock("serve-00000000", Duration::ZERO).unwrap();
+        let refused = store.lock("serve-00000000", Duration::from_millis(20)).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        store.lock("serve-00000000", Duration::ZERO).unwrap();
+    }
+}

@@ -1,0 +1,327 @@
+//! The tether: the durable record of a launched session. Pure; `store` reads and writes it.
+//!
+//! It says who spawned the session, who its processes are, and how long it may live. It is validated
+//! when it is made and when it is read; what does not validate is quarantined, never acted on.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::identity::{Identity, Pid, StartToken};
+use super::kill::Signal;
+use super::receipt::Membership;
+use super::teardown::Ladder;
+use super::tree::Scope;
+use super::verdict::VerdictKind;
+
+/// Version of the record's shape. A newer one is shown and left alone.
+pub const SCHEMA_VERSION: u32 = 1;
+/// Version of the gate protocol that its warden speaks.
+pub const PROTOCOL: u32 = 1;
+
+/// The workload as it was when it waited at the gate; exec changes none of this.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workload {
+    /// Who it is.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Its process group.
+    pub pgid: i32,
+    /// Its kernel session.
+    pub sid: i32,
+}
+
+/// Where a session is in tmux.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TmuxRecord {
+    /// Path of the server's socket.
+    pub socket: String,
+    /// Who the server is.
+    pub server: Identity,
+    /// `$N`.
+    pub session_id: String,
+    /// `%N` of the first pane.
+    pub pane_id: String,
+}
+
+/// One captured process of a stop that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CapturedRecord {
+    /// Who it is.
+    #[serde(flatten)]
+    pub identity: Identity,
+    /// Why it belongs to the session.
+    pub membership: BTreeSet<Membership>,
+}
+
+/// The last verdict on what is left of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Last {
+    /// What was known.
+    pub verdict: VerdictKind,
+    /// Why it is still here.
+    pub reason: String,
+    /// Seconds since the Unix epoch.
+    pub at: u64,
+}
+
+/// A tether.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tether {
+    /// [`SCHEMA_VERSION`] when it was written.
+    pub schema_version: u32,
+    /// [`PROTOCOL`] of its warden.
+    pub protocol: u32,
+    /// Id of the session.
+    pub session: String,
+    /// Name for people.
+    pub name: String,
+    /// `serve`, `agent`, `shell` or `download`.
+    pub kind: String,
+    /// `pty` or `tmux`.
+    pub host: String,
+    /// `grant` or `background`.
+    pub lifetime: String,
+    /// Name of the recipe, where there is one.
+    pub origin: Option<String>,
+    /// The masked command line.
+    pub command: String,
+    /// The arguments, where none of them had to be masked: a restart needs them.
+    pub argv: Option<Vec<String>>,
+    /// Working directory.
+    pub cwd: String,
+    /// The boot that all tokens belong to; `None` where the inspector knows none.
+    pub boot_id: Option<String>,
+    /// Inode of the pid namespace.
+    pub pidns_inode: Option<u64>,
+    /// Inode of the time namespace.
+    pub timens_inode: Option<u64>,
+    /// The manager that launched it.
+    pub spawner: Identity,
+    /// Its warden.
+    pub warden: Option<Identity>,
+    /// Its front, in tmux.
+    pub front: Option<Identity>,
+    /// Its workload.
+    pub workload: Workload,
+    /// Where it is in tmux.
+    pub tmux: Option<TmuxRecord>,
+    /// Seconds on `CLOCK_BOOTTIME` at the launch.
+    pub spawned_at: f64,
+    /// The same moment in seconds since the Unix epoch, for display.
+    pub spawned_at_wall: f64,
+    /// Seconds on `CLOCK_BOOTTIME` until which it may live.
+    pub not_after: f64,
+    /// The same moment in seconds since the Unix epoch, for display.
+    pub not_after_wall: f64,
+    /// Random marker in the environment of the session.
+    pub marker: String,
+    /// Containments that held at the launch.
+    pub containment: Vec<String>,
+    /// Name of the first signal of a stop.
+    pub stop_signal: Option<String>,
+    /// Seconds between the first signal and KILL.
+    pub grace_s: f64,
+    /// Members that only came back to the warden are reported, not ended.
+    pub report_escapees: bool,
+    /// The identities of a stop that is under way.
+    #[serde(default)]
+    pub captured: Vec<CapturedRecord>,
+    /// Why it is still here.
+    #[serde(default)]
+    pub last: Option<Last>,
+}
+
+impl Tether {
+    /// Checks what no record of ours can hold.
+    ///
+    /// # Errors
+    /// Names the field and what is wrong with it.
+    pub fn validate(&self) -> Result<(), String> {
+        if self.schema_version != SCHEMA_VERSION {
+            return Err(format!("schema_version {} is not {SCHEMA_VERSION}", self.schema_version));
+        }
+        if !is_session_id(&self.session) {
+            return Err(format!("session {:?} is not a session id", self.session));
+        }
+        for (field, seconds) in [
+            ("spawned_at", self.spawned_at),
+            ("not_after", self.not_after),
+            ("spawned_at_wall", self.spawned_at_wall),
+            ("not_after_wall", self.not_after_wall),
+            ("grace_s", self.grace_s),
+        ] {
+            if !seconds.is_finite() || seconds < 0.0 {
+                return Err(format!("{field} is {seconds}, not a time"));
+            }
+        }
+        if self.grace_s > 86_400.0 {
+            return Err(format!("grace_s is {}, more than a day", self.grace_s));
+        }
+        if self.not_after <= self.spawned_at {
+            return Err("not_after is not after spawned_at".into());
+        }
+        if self.workload.pgid <= 1 || self.workload.sid < 0 {
+            return Err(format!("workload has the group {} and the session {}", self.workload.pgid, self.workload.sid));
+        }
+        let identities =
+            [Some(&self.spawner), self.warden.as_ref(), self.front.as_ref(), Some(&self.workload.identity)];
+        let captured = self.captured.iter().map(|record| &record.identity);
+        for identity in identities.into_iter().flatten().chain(captured) {
+            if identity.pid.raw() == 1 && identity != &self.spawner {
+                return Err("it names init as a process of the session".into());
+            }
+            if let (StartToken::Procfs { boot_id, .. }, Some(boot)) = (&identity.token, &self.boot_id)
+                && boot_id != boot
+            {
+                return Err(format!("the token of {} is of another boot than the record", identity.pid));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how the session is to be ended.
+    pub fn ladder(&self) -> Ladder {
+        let grace = Duration::from_secs_f64(self.grace_s);
+        let signal = self.stop_signal.as_deref().and_then(|name| name.parse().ok());
+        match (signal, self.kind.as_str()) {
+            (Some(signal), _) => Ladder::server(signal, grace),
+            (None, "agent" | "shell") => Ladder::terminal(grace),
+            (None, _) => Ladder::server(Signal::Term, grace),
+        }
+    }
+
+    /// Returns what the members follow from. `panes` are the pane roots as tmux names them now.
+    pub fn scope(&self, panes: Vec<Pid>) -> Scope {
+        Scope {
+            workload: Some(self.workload.identity.clone()),
+            warden: self.warden.clone(),
+            front: self.front.clone(),
+            panes,
+            known: self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect(),
+            report_escapees: self.report_escapees,
+            end_kept: false,
+        }
+    }
+}
+
+/// Tells whether `text` has the shape of our ids: a known prefix, a dash and eight hexadecimal digits.
+pub fn is_session_id(text: &str) -> bool {
+    let Some((prefix, digits)) = text.rsplit_once('-') else { return false };
+    ["serve", "agent", "shell", "cookbook"].contains(&prefix)
+        && digits.len() == 8
+        && digits.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+/// How a workload ended, as its warden saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExitRecord {
+    /// Exit status.
+    pub code: Option<i32>,
+    /// Name of the signal without `SIG`, or its number.
+    pub signal: Option<String>,
+    /// Seconds since the Unix epoch.
+    pub at: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tether() -> Tether {
+        let identity = |raw| Identity {
+            pid: Pid::new(raw).expect("positive"),
+            token: "procfs:b:5".parse().expect("token"),
+            pidfd_inode: None,
+        };
+        Tether {
+            schema_version: SCHEMA_VERSION,
+            protocol: PROTOCOL,
+            session: "serve-0123abcd".into(),
+            name: "x".into(),
+            kind: "serve".into(),
+            host: "pty".into(),
+            lifetime: "grant".into(),
+            origin: None,
+            command: "sleep".into(),
+            argv: None,
+            cwd: "/".into(),
+            boot_id: Some("b".into()),
+            pidns_inode: Some(1),
+            timens_inode: Some(1),
+            spawner: identity(7),
+            warden: Some(identity(8)),
+            front: None,
+            workload: Workload { identity: identity(9), pgid: 9, sid: 9 },
+            tmux: None,
+            spawned_at: 1.0,
+            spawned_at_wall: 1.0,
+            not_after: 2.0,
+            not_after_wall: 2.0,
+            marker: "m".into(),
+            containment: vec!["tree".into()],
+            stop_signal: None,
+            grace_s: 2.0,
+            report_escapees: false,
+            captured: Vec::new(),
+            last: None,
+        }
+    }
+
+    #[test]
+    fn a_sound_record_validates_and_round_trips() {
+        let tether = tether();
+        assert_eq!(tether.validate(), Ok(()));
+        let text = serde_json::to_string(&tether).expect("serializes");
+        assert_eq!(serde_json::from_str::<Tether>(&text).expect("parses"), tether);
+    }
+
+    #[test]
+    fn records_that_could_hurt_do_not_validate() {
+        type Spoil = fn(&mut Tether);
+        let cases: [(&str, Spoil); 13] = [
+            ("newer", |t| t.schema_version = 2),
+            ("id", |t| t.session = "../x".into()),
+            ("nan", |t| t.not_after = f64::NAN),
+            ("inf", |t| t.not_after = f64::INFINITY),
+            ("negative", |t| t.not_after = -1.0),
+            ("zero", |t| t.not_after = 0.0),
+            ("grace", |t| t.grace_s = -0.5),
+            ("group 0", |t| t.workload.pgid = 0),
+            ("group 1", |t| t.workload.pgid = 1),
+            ("group -1", |t| t.workload.pgid = -1),
+            ("init", |t| t.workload.identity.pid = Pid::new(1).expect("positive")),
+            ("init captured", |t| {
+                let identity = Identity { pid: Pid::new(1).expect("positive"), ..t.spawner.clone() };
+                t.captured.push(CapturedRecord { identity, membership: BTreeSet::new() });
+            }),
+            ("boot", |t| t.boot_id = Some("other".into())),
+        ];
+        for (what, spoil) in cases {
+            let mut record = tether();
+            spoil(&mut record);
+            assert!(record.validate().is_err(), "{what}");
+        }
+    }
+
+    #[test]
+    fn pids_that_address_groups_do_not_parse() {
+        let text = serde_json::to_string(&tether()).expect("serializes");
+        for bad in ["0", "-1", "-9", "9.5", "null", "\"9\""] {
+            let spoiled = text.replace("\"workload\":{\"pid\":9", &format!("\"workload\":{{\"pid\":{bad}"));
+            assert_ne!(spoiled, text);
+            assert!(serde_json::from_str::<Tether>(&spoiled).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn ids_have_one_shape() {
+        for good in ["serve-0123abcd", "cookbook-ffffffff"] {
+            assert!(is_session_id(good), "{good}");
+        }
+        for bad in ["serve-0123ABCD", "serve-123", "x-0123abcd", "serve-0123abcd/", "serve_0123abcd", "", "-01234567"] {
+            assert!(!is_session_id(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Which processes belong to a session, and their identities: the capture.
+//!
+//! [`members_of`] is pure: it decides membership in one snapshot. [`capture`] reads the table to a
+//! fixpoint (two reads that add nothing), pins every member between the reads, and so binds membership
+//! and identity together. Nobody recaptures an identity after membership was decided.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::authority::{Pin, Pinned, verify};
+use super::guard::Guard;
+use super::identity::{Identity, Pid};
+use super::inspect::{Facts, Inspector, Snapshot, Start, Unreadable};
+use super::kept;
+use super::receipt::Membership;
+use super::verdict::VerdictKind;
+
+/// What is recorded of a session, from which its members follow.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// The workload: root of the tree, and leader of its kernel session in a PTY.
+    pub workload: Option<Identity>,
+    /// Our warden of the session: everything below it belongs to the session.
+    pub warden: Option<Identity>,
+    /// Our front of the session: the root of its first tmux pane.
+    pub front: Option<Identity>,
+    /// The roots of all panes, as tmux names them now.
+    pub panes: Vec<Pid>,
+    /// Identities that an earlier capture bound to the session.
+    pub known: Vec<(Identity, BTreeSet<Membership>)>,
+    /// `reparented` members that are not members in another way are reported, not ended.
+    pub report_escapees: bool,
+    /// Kept daemons that a person chose to end all the same.
+    pub end_kept: bool,
+}
+
+/// One process that belongs to a session.
+#[derive(Debug)]
+pub struct Member {
+    /// Who it is, bound while it was held.
+    pub pinned: Pinned,
+    /// Every way in which it belongs.
+    pub membership: BTreeSet<Membership>,
+    /// Its arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// What is to become of it.
+    pub fate: Fate,
+}
+
+/// What a stop does with a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Ends it.
+    End,
+    /// Leaves it alive: a daemon that outlives its starter on purpose.
+    Keep(String),
+    /// Leaves it alive and reports it: it left the tree, and the recipe says so.
+    Report,
+    /// Must not signal it.
+    Refuse(String),
+}
+
+/// A process tree with its identities: what a hang-up demands.
+///
+/// ```compile_fail
+/// # use cookbook_tui::lifecycle::tree::Captured;
+/// let forged = Captured { members: vec![], supervisors: vec![], unbound: vec![], blind: false, complete: true };
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Captured {
+    /// The members.
+    pub members: Vec<Member>,
+    /// Our own front and warden: they leave by themselves, last.
+    pub supervisors: Vec<Member>,
+    /// Members whose identity could not be bound.
+    pub unbound: Vec<Unreadable>,
+    /// Nobody could look: there is no inspector.
+    pub blind: bool,
+    /// The reads reached a fixpoint.
+    pub complete: bool,
+}
+
+impl Captured {
+    /// Returns the capture of a host where nobody can look; it says so.
+    pub const fn blind() -> Self {
+        Self { members: Vec::new(), supervisors: Vec::new(), unbound: Vec::new(), blind: true, complete: false }
+    }
+
+    /// Returns the members that a stop ends.
+    pub fn to_end(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| member.fate == Fate::End)
+    }
+}
+
+/// How much of the process table a capture reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Only our trees: the cost follows them.
+    Trees,
+    /// The whole host, which also finds members of a kernel session outside the trees.
+    Host,
+}
+
+/// Where the members are looked for: the recorded processes that are still who they were.
+#[derive(Debug, Default)]
+struct Roots {
+    /// Roots whose descendants are `tree`.
+    tree: Vec<Pid>,
+    warden: Option<Pid>,
+    front: Option<Pid>,
+    /// Kernel sessions whose leader was identified.
+    sids: BTreeSet<i32>,
+    known: HashMap<Pid, (Start, BTreeSet<Membership>)>,
+    unbound: Vec<Unreadable>,
+}
+
+impl Roots {
+    fn find(scope: &Scope, inspector: &Inspector) -> Self {
+        let mut roots = Self::default();
+        let mut alive = |claim: &Option<Identity>| {
+            let claim = claim.as_ref()?;
+            let verdict = verify(claim, inspector);
+            if verdict.kind == VerdictKind::Unverifiable {
+                roots.unbound.push(Unreadable { pid: claim.pid, reason: verdict.reason });
+            }
+            (verdict.kind == VerdictKind::Owned).then_some(claim.pid)
+        };
+        let workload = alive(&scope.workload);
+        let warden = alive(&scope.warden);
+        let front = alive(&scope.front);
+        // A pane root is what tmux says now; our front stands for the workload, not for the tree.
+        let panes: Vec<Pid> = scope.panes.iter().copied().filter(|pid| Some(*pid) != front).collect();
+        roots.tree.extend(workload.into_iter().chain(panes.iter().copied()));
+        roots.sids.extend(workload.into_iter().chain(front).chain(panes).map(Pid::raw));
+        (roots.warden, roots.front) = (warden, front);
+        for (identity, membership) in &scope.known {
+            let super::identity::StartToken::Procfs { boot_id, ticks } = &identity.token else {
+                if verify(identity, inspector).kind == VerdictKind::Owned
+                    && let super::identity::StartToken::Ps { lstart } = &identity.token
+                {
+                    let start = Start::Lstart(lstart.clone());
+                    roots.known.insert(identity.pid, (start, membership.clone()));
+                }
+                continue;
+            };
+            if Some(boot_id.as_str()) == inspector.boot_id() {
+                roots.known.insert(identity.pid, (Start::Ticks(*ticks), membership.clone()));
+            }
+        }
+        roots
+    }
+
+    fn all(&self) -> Vec<Pid> {
+        let fixed = self.tree.iter().copied().chain(self.warden).chain(self.front);
+        let mut all: Vec<Pid> = fixed.chain(self.known.keys().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Decides membership in one snapshot. `boundary` says where the walk must not go on: at protected
+/// and kept servers and at wardens and managers other than ours.
+fn members_of(
+    snapshot: &Snapshot,
+    roots: &Roots,
+    boundary: &mut dyn FnMut(&Facts) -> Boundary,
+) -> BTreeMap<Pid, BTreeSet<Membership>> {
+    let children = snapshot.children();
+    let mut members = BTreeMap::<Pid, BTreeSet<Membership>>::new();
+    let supervisors: BTreeSet<Pid> = roots.warden.into_iter().chain(roots.front).collect();
+    let mut walk = |from: Pid, how: Membership, members: &mut BTreeMap<Pid, BTreeSet<Membership>>| {
+        let mut queue = vec![from];
+        while let Some(pid) = queue.pop() {
+            let Some(facts) = snapshot.of(pid) else { continue };
+            if supervisors.contains(&pid) {
+                continue;
+            }
+            let limit = boundary(facts);
+            if limit == Boundary::Outside || !members.entry(pid).or_default().insert(how) {
+                continue;
+            }
+            if limit == Boundary::Inside {
+                queue.extend(children.get(&pid.raw()).into_iter().flatten().copied());
+            }
+        }
+    };
+    for &root in &roots.tree {
+        walk(root, Membership::Tree, &mut members);
+    }
+    for (&pid, (start, how)) in &roots.known {
+        if snapshot.of(pid).is_some_and(|facts| facts.start == *start) {
+            for &how in how {
+                walk(pid, how, &mut members);
+            }
+        }
+    }
+    // The warden's children other than the workload came back to it after their parent had left.
+    for &child in roots.warden.and_then(|warden| children.get(&warden.raw())).into_iter().flatten() {
+        if !members.get(&child).is_some_and(|how| how.contains(&Membership::Tree)) {
+            walk(child, Membership::Reparented, &mut members);
+        }
+    }
+    for facts in snapshot.iter().filter(|facts| roots.sids.contains(&facts.sid)) {
+        if !supervisors.contains(&facts.pid) && boundary(facts) != Boundary::Outside {
+            members.entry(facts.pid).or_default().insert(Membership::Sid);
+        }
+    }
+    members
+}
+
+/// Whether a walk goes through a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Boundary {
+    /// It is a member, and so are its children.
+    Inside,
+    /// It is a member; its children answer to it, not to us.
+    Edge,
+    /// It is none of ours.
+    Outside,
+}
+
+/// Answers, once per process, where walks stop and why.
+struct Borders<'a> {
+    inspector: &'a Inspector,
+    guard: &'a Guard,
+    seen: HashMap<(Pid, Start), (Boundary, Option<String>)>,
+}
+
+impl Borders<'_> {
+    fn of(&mut self, facts: &Facts) -> (Boundary, Option<String>) {
+        if self.guard.server(facts.pid).is_some() || self.guard.is_me(facts.pid) {
+            return (Boundary::Edge, None);
+        }
+        let key = (facts.pid, facts.start.clone());
+        if let Some(known) = self.seen.get(&key) {
+            return known.clone();
+        }
+        let answer = if is_warden(facts, || self.inspector.argv(facts.pid)) {
+            (Boundary::Outside, None)
+        } else if let Some(what) = kept::recognise(facts, self.inspector) {
+            (Boundary::Edge, Some(what))
+        } else {
+            (Boundary::Inside, None)
+        };
+        self.seen.insert(key, answer.clone());
+        answer
+    }
+}
+
+/// The name under which wardens and fronts run (`argv[0]`): a capture stops there, because each of
+/// them ends its own tree when its owner goes.
+pub const WARDEN_NAME: &str = "cookbook-warden";
+
+fn is_warden(facts: &Facts, argv: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
+    // comm is `exe` after an exec of /proc/self/exe, else the name of the binary.
+    (facts.comm.starts_with(b"exe") || facts.comm.starts_with(b"cookbook"))
+        && argv().first().is_some_and(|name| name == WARDEN_NAME.as_bytes())
+}
+
+const READS_MAX: usize = 12;
+
+/// Captures the members of a session with their identities.
+pub fn capture(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector) -> Captured {
+    if matches!(inspector, Inspector::None) {
+        return Captured::blind();
+    }
+    let roots = Roots::find(scope, inspector);
+    let mut borders = Borders { inspector, guard, seen: HashMap::new() };
+    let mut pins = HashMap::<Pid, Pinned>::new();
+    let mut before: Option<BTreeMap<Pid, BTreeSet<Membership>>> = None;
+    let mut unbound = BTreeMap::<Pid, Unreadable>::new();
+    let mut complete = false;
+    for _ in 0..READS_MAX {
+        unbound = roots.unbound.iter().map(|error| (error.pid, error.clone())).collect();
+        let snapshot = match depth {
+            Depth::Trees => inspector.walk(&roots.all()),
+            Depth::Host => inspector.scan(),
+        };
+        let snapshot = match snapshot {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                let reason = format!("failed to read the process table: {error}");
+                unbound.extend(roots.all().into_iter().map(|pid| (pid, Unreadable { pid, reason: reason.clone() })));
+                break;
+            }
+        };
+        // In a walk everything unreadable hangs below our roots; in a full scan only known pids do.
+        let ours = |error: &&Unreadable| !snapshot.full || roots.known.contains_key(&error.pid);
+        unbound.extend(snapshot.unreadable.iter().filter(ours).map(|error| (error.pid, error.clone())));
+        let members = members_of(&snapshot, &roots, &mut |facts| borders.of(facts).0);
+        let mut changed = false;
+        for pid in members.keys().copied().chain(roots.warden).chain(roots.front) {
+            let seen = snapshot.of(pid);
+            if pins.get(&pid).is_some_and(|pin| seen.is_some_and(|facts| facts.start == pin.facts().start)) {
+                continue;
+            }
+            changed = true;
+            match Pinned::open(inspector, pid) {
+                Pin::Held(pinned) => {
+                    pins.insert(pid, pinned);
+                }
+                Pin::Gone => {
+                    pins.remove(&pid);
+                }
+                Pin::Unreadable(error) => {
+                    unbound.insert(pid, error);
+                }
+            }
+        }
+        complete = !changed && before.as_ref() == Some(&members);
+        before = Some(members);
+        if complete {
+            break;
+        }
+    }
+    let mut supervisors = Vec::new();
+    for pid in roots.front.into_iter().chain(roots.warden) {
+        if let Some(pinned) = pins.remove(&pid) {
+            let argv = inspector.argv(pid);
+            supervisors.push(Member { pinned, membership: BTreeSet::new(), argv, fate: Fate::End });
+        }
+    }
+    let mut members = Vec::new();
+    for (pid, membership) in before.unwrap_or_default() {
+        let Some(pinned) = pins.remove(&pid) else { continue };
+        let fate = fate(&pinned, &membership, scope, guard, &mut borders);
+        members.push(Member { argv: inspector.argv(pid), pinned, membership, fate });
+    }
+    for member in &members {
+        unbound.remove(&member.pinned.identity().pid);
+    }
+    Captured { members, supervisors, unbound: unbound.into_values().collect(), blind: false, complete }
+}
+
+fn fate(
+    pinned: &Pinned,
+    membership: &BTreeSet<Membership>,
+    scope: &Scope,
+    guard: &Guard,
+    borders: &mut Borders<'_>,
+) -> Fate {
+    let facts = pinned.facts();
+    if let Some(reason) = guard.protects(facts) {
+        return Fate::Refuse(reason);
+    }
+    if let (_, Some(what)) = borders.of(facts)
+        && !scope.end_kept
+    {
+        return Fate::Keep(what);
+    }
+    let escaped = membership.iter().all(|how| *how == Membership::Reparented);
+    if escaped && scope.report_escapees { Fate::Report } else { Fate::End }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(raw: i32) -> Pid {
+        Pid::new(raw).expect("positive")
+    }
+
+    fn process(raw: i32, ppid: i32, sid: i32) -> Facts {
+        Facts {
+            pid: pid(raw),
+            ppid,
+            pgid: raw,
+            sid,
+            start: Start::Ticks(u64::from(raw.unsigned_abs())),
+            state: 'S',
+            threads: 1,
+            comm: b"x".to_vec(),
+            cpu_ticks: None,
+            rss_bytes: None,
+            settled: true,
+        }
+    }
+
+    /// 10 warden, 20 workload with 21 -> 22, 30 came back, 31 below it, 40 a stranger, 41 in the session.
+    fn table() -> Snapshot {
+        let rows = [
+            (10, 1, 10),
+            (20, 10, 20),
+            (21, 20, 20),
+            (22, 21, 22),
+            (30, 10, 30),
+            (31, 30, 30),
+            (40, 1, 40),
+            (41, 1, 20),
+        ];
+        Snapshot::new(rows.map(|(raw, ppid, sid)| process(raw, ppid, sid)), Vec::new(), true)
+    }
+
+    fn roots() -> Roots {
+        Roots { tree: vec![pid(20)], warden: Some(pid(10)), sids: [20].into(), ..Roots::default() }
+    }
+
+    fn check(roots: &Roots, boundary: &mut dyn FnMut(&Facts) -> Boundary, expected: &[(i32, &[Membership])]) {
+        let found = members_of(&table(), roots, boundary);
+        let expected: BTreeMap<Pid, BTreeSet<Membership>> =
+            expected.iter().map(|(raw, how)| (pid(*raw), how.iter().copied().collect())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn membership_by_parents_session_and_return() {
+        use Membership::{Reparented, Sid, Tree};
+        check(
+            &roots(),
+            &mut |_| Boundary::Inside,
+            &[
+                (20, &[Tree, Sid]),
+                (21, &[Tree, Sid]),
+                (22, &[Tree]),
+                (30, &[Reparented]),
+                (31, &[Reparented]),
+                (41, &[Sid]),
+            ],
+        );
+    }
+
+    #[test]
+    fn walks_stop_at_borders() {
+        use Membership::{Reparented, Sid, Tree};
+        let mut border = |facts: &Facts| match facts.pid.raw() {
+            21 => Boundary::Edge,
+            30 => Boundary::Outside,
+            _ => Boundary::Inside,
+        };
+        check(&roots(), &mut border, &[(20, &[Tree, Sid]), (21, &[Tree, Sid]), (41, &[Sid])]);
+        let _ = Reparented;
+    }
+
+    #[test]
+    fn a_known_process_stays_a_member_without_its_parent() {
+        let known = HashMap::from([
+            (pid(40), (Start::Ticks(40), BTreeSet::from([Membership::Tree]))),
+            (pid(41), (Start::Ticks(999), BTreeSet::from([Membership::Tree]))),
+        ]);
+        let roots = Roots { known, ..Roots::default() };
+        check(&roots, &mut |_| Boundary::Inside, &[(40, &[Membership::Tree])]);
+    }
+
+    #[test]
+    fn no_roots_no_members() {
+        check(&Roots::default(), &mut |_| Boundary::Inside, &[]);
+    }
+}

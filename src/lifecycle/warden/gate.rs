@@ -1,0 +1,202 @@
+//! The manager's side of a launch: a Unix socket at which the warden presents itself.
+//!
+//! The kernel names the peer (`SO_PEERCRED`, unix(7)), so nobody has to be believed. The order is kept
+//! by types: [`Gate::admit`] returns the bound identities, [`Waiting::go`] demands the [`Durable`] proof
+//! that they are on disk.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::wire::{Hello, Orders, Outcome, receive, send};
+use crate::lifecycle::authority::{Pin, Pinned};
+use crate::lifecycle::identity::Pid;
+use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::store::{Durable, random_hex};
+use crate::lifecycle::tether::PROTOCOL;
+
+/// Why a launch did not come to a running workload.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// The gate could not be opened.
+    #[error("failed to open the launch gate {path}: {source}", path = path.display())]
+    Open {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Nobody came in time.
+    #[error("the launched process did not report within {0:.1} s")]
+    Timeout(f64),
+    /// Somebody came who is not the warden.
+    #[error("refused at the launch gate: {0}")]
+    Stranger(String),
+    /// The identity of the warden or the workload could not be read.
+    #[error("the identity of the new process could not be read: {0}")]
+    Unidentified(String),
+    /// The connection broke.
+    #[error("the launch broke off: {0}")]
+    Broken(#[from] io::Error),
+    /// The workload could not be executed.
+    #[error("{what}: {source}")]
+    Exec {
+        /// The program or the directory.
+        what: String,
+        /// What execve(2) or chdir(2) said.
+        source: io::Error,
+    },
+}
+
+/// An open gate; its socket is removed when it is dropped.
+#[derive(Debug)]
+pub struct Gate {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+/// Longest path of a Unix socket (unix(7)).
+const PATH_MAX: usize = 107;
+
+impl Gate {
+    /// Opens a gate in the runtime directory.
+    ///
+    /// # Errors
+    /// When the directory does not take a socket.
+    pub fn open(runtime_dir: &Path) -> Result<Self, GateError> {
+        let path = runtime_dir.join(format!("g{}", random_hex()));
+        let failed = |source| GateError::Open { path: path.clone(), source };
+        if path.as_os_str().len() > PATH_MAX {
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "the path is longer than 107 bytes")));
+        }
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Self { listener, path })
+    }
+
+    /// Returns where the gate is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Waits for the warden and binds it and its trampoline. `parent` is the process that the warden
+    /// must be, or must be a child of: the manager's own child, or the root of the pane.
+    ///
+    /// # Errors
+    /// When nobody comes, or somebody else does.
+    pub fn admit(self, parent: Pid, patience: Duration, inspector: &Inspector) -> Result<Waiting, GateError> {
+        let until = Instant::now() + patience;
+        let mut stream = self.accept(until, patience)?;
+        stream.set_nonblocking(false)?;
+        stream.set_read_timeout(Some(patience))?;
+        stream.set_write_timeout(Some(patience))?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(io::Error::from)?;
+        let peer_pid = Pid::new(peer.pid.as_raw_nonzero().get());
+        if peer.uid != rustix::process::geteuid() {
+            return Err(GateError::Stranger(format!("a process of user {}", peer.uid.as_raw())));
+        }
+        let hello: Hello = receive(&mut stream)?;
+        if hello.protocol != PROTOCOL {
+            return Err(GateError::Stranger(format!("it speaks protocol {}, not {PROTOCOL}", hello.protocol)));
+        }
+        if peer_pid != Some(hello.warden) {
+            return Err(GateError::Stranger(format!("process {peer:?} says that it is {}", hello.warden)));
+        }
+        if matches!(inspector, Inspector::None) {
+            return Err(GateError::Unidentified("no process inspector on this host".into()));
+        }
+        let warden = held(inspector, hello.warden)?;
+        let workload = held(inspector, hello.workload)?;
+        if hello.warden != parent && warden.facts().ppid != parent.raw() {
+            return Err(GateError::Stranger(format!("process {} is no child of {parent}", hello.warden)));
+        }
+        if workload.facts().ppid != hello.warden.raw() {
+            return Err(GateError::Stranger(format!("process {} is no child of its warden", hello.workload)));
+        }
+        Ok(Waiting { stream, warden, workload })
+    }
+
+    fn accept(&self, until: Instant, patience: Duration) -> Result<UnixStream, GateError> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => return Ok(stream),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.into()),
+                Err(_) => {}
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(GateError::Timeout(patience.as_secs_f64()));
+            }
+            let timeout = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(1),
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&timeout)).ok();
+        }
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        fs::remove_file(&self.path).ok();
+    }
+}
+
+fn held(inspector: &Inspector, pid: Pid) -> Result<Pinned, GateError> {
+    match Pinned::open(inspector, pid) {
+        Pin::Held(pinned) => Ok(pinned),
+        Pin::Gone => Err(GateError::Unidentified(format!("{pid} is gone already"))),
+        Pin::Unreadable(error) => Err(GateError::Unidentified(error.to_string())),
+    }
+}
+
+/// A warden and a trampoline that wait at the gate. Dropped, they leave without a workload.
+#[derive(Debug)]
+pub struct Waiting {
+    stream: UnixStream,
+    /// The warden.
+    pub warden: Pinned,
+    /// The trampoline, which is the workload after its exec.
+    pub workload: Pinned,
+}
+
+impl Waiting {
+    /// Sends the orders and waits until the workload was executed.
+    ///
+    /// # Errors
+    /// When the connection breaks or the program cannot be executed; nothing runs then.
+    pub fn go(mut self, durable: &Durable, orders: &Orders) -> Result<Lifeline, GateError> {
+        debug_assert_eq!(durable.session(), orders.session);
+        send(&mut self.stream, orders)?;
+        match receive(&mut self.stream)? {
+            Outcome::Started => Ok(Lifeline { stream: self.stream, warden: self.warden, workload: self.workload }),
+            Outcome::Failed { errno, what } => {
+                Err(GateError::Exec { what, source: io::Error::from_raw_os_error(errno) })
+            }
+        }
+    }
+}
+
+/// The open connection to a warden. For a PTY session its end means that the owner is gone: the
+/// warden tears the tree down. In tmux nothing follows from it.
+#[derive(Debug)]
+pub struct Lifeline {
+    stream: UnixStream,
+    /// The warden.
+    pub warden: Pinned,
+    /// The workload.
+    pub workload: Pinned,
+}
+
+impl Lifeline {
+    /// Ends the lifeline.
+    pub fn cut(&self) {
+        self.stream.shutdown(std::net::Shutdown::Both).ok();
+    }
+}

@@ -1,0 +1,369 @@
+//! The warden itself: subreaper, gate, lifeline, exit record and ceiling of one session.
+//!
+//! It never leaves while descendants live. An owner that died, a host that went away by itself, a TERM
+//! and the ceiling all mean the same: run the ladder, the one in `stop`.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, SystemTime};
+
+use nix::sys::signal::{SigSet, Signal as S};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process as p;
+
+use super::wire::{Hello, Orders, Outcome, receive, send};
+use super::{HostStage, NOT_LAUNCHED, TRAMPOLINE};
+use crate::lifecycle::guard::Guard;
+use crate::lifecycle::identity::Pid;
+use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::spawn::{End, Spec, start};
+use crate::lifecycle::stop::{Host, Order, stop};
+use crate::lifecycle::store::{Store, write_json};
+use crate::lifecycle::teardown::{GRACE, Ladder};
+use crate::lifecycle::tether::{CapturedRecord, ExitRecord, PROTOCOL, Tether};
+use crate::lifecycle::tree::{Captured, Scope, WARDEN_NAME};
+
+/// How long the manager may take to write the tether down.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Arguments: `pty` or `tmux`, and the path of the gate. In tmux standard input leads to the front.
+pub(super) fn run(arguments: &[OsString]) -> u8 {
+    let [host, gate] = arguments else { return NOT_LAUNCHED };
+    let Some(host) = HostStage::parse(host) else { return NOT_LAUNCHED };
+    launch(host, gate).map_or(NOT_LAUNCHED, |mut keeper| keeper.keep())
+}
+
+struct Keeper {
+    host: HostStage,
+    signals: SignalFd,
+    /// The manager, until it leaves.
+    manager: Option<UnixStream>,
+    /// The front, until it has left.
+    front: Option<UnixStream>,
+    workload: p::Pid,
+    /// `128 + n` for a signal, as shells say it.
+    status: Option<u8>,
+    /// Why the ladder is to be run, until it was.
+    due: Option<&'static str>,
+    /// The ladder was run; what lives on is kept or reported.
+    settled: bool,
+    orders: Orders,
+    not_after: Option<f64>,
+}
+
+fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
+    // An inherited SIG_IGN of CHLD would reap behind our back.
+    signal_hook::flag::register(17, std::sync::Arc::default())?;
+    p::set_child_subreaper(Some(p::getpid()))?;
+    let signals = block_signals()?;
+    let front = match host {
+        HostStage::Pty => None,
+        HostStage::Tmux => {
+            let front = UnixStream::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)?);
+            Some(front)
+        }
+    };
+    if host == HostStage::Pty {
+        p::setsid()?;
+    }
+    let mut manager = UnixStream::connect(gate)?;
+    let (mut trampoline, theirs) = UnixStream::pair()?;
+    let mut spec = Spec::new(["/proc/self/exe", TRAMPOLINE, host.name()]);
+    spec.arg0 = Some(WARDEN_NAME.into());
+    spec.own_group = host == HostStage::Tmux;
+    let mut child = start(&spec, End::Fd(OwnedFd::from(theirs)), End::Inherit, End::Inherit)?;
+    let workload = i32::try_from(child.id()).ok().and_then(p::Pid::from_raw).ok_or(io::ErrorKind::InvalidData)?;
+    let me = p::getpid();
+    let mut admitted = || -> io::Result<Orders> {
+        let as_pid = |pid: p::Pid| Pid::new(pid.as_raw_nonzero().get()).ok_or(io::ErrorKind::InvalidData);
+        let hello = Hello { protocol: PROTOCOL, warden: as_pid(me)?, workload: as_pid(workload)? };
+        send(&mut manager, &hello)?;
+        manager.set_read_timeout(Some(PATIENCE))?;
+        let orders = receive(&mut manager)?;
+        manager.set_read_timeout(None)?;
+        Ok(orders)
+    };
+    let orders = match admitted() {
+        Ok(orders) => orders,
+        Err(error) => {
+            // The trampoline sees EOF and leaves without a workload.
+            drop(trampoline);
+            child.wait().ok();
+            return Err(error);
+        }
+    };
+    if host == HostStage::Tmux {
+        // The workload is the terminal's foreground group before it runs; we leave its session.
+        rustix::termios::tcsetpgrp(rustix::stdio::stdout(), workload)?;
+        p::setsid()?;
+    }
+    send(&mut trampoline, &orders.workspace)?;
+    let outcome = receive::<Outcome>(&mut trampoline).unwrap_or(Outcome::Started);
+    send(&mut manager, &outcome).ok();
+    if let Outcome::Failed { .. } = outcome {
+        child.wait().ok();
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let nowhere = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    // The terminal is the workload's alone: a copy here would keep it open.
+    rustix::stdio::dup2_stdin(&nowhere)?;
+    rustix::stdio::dup2_stdout(&nowhere)?;
+    rustix::stdio::dup2_stderr(&nowhere)?;
+    std::env::set_current_dir("/").ok();
+    let mut keeper = Keeper {
+        host,
+        signals,
+        manager: Some(manager),
+        front,
+        workload,
+        status: None,
+        due: None,
+        settled: false,
+        orders,
+        not_after: None,
+    };
+    keeper.not_after = keeper.tether().map(|tether| tether.not_after);
+    Ok(keeper)
+}
+
+fn block_signals() -> io::Result<SignalFd> {
+    let mut set = SigSet::empty();
+    for signal in [
+        S::SIGHUP,
+        S::SIGINT,
+        S::SIGQUIT,
+        S::SIGTERM,
+        S::SIGCHLD,
+        S::SIGCONT,
+        S::SIGTSTP,
+        S::SIGTTIN,
+        S::SIGTTOU,
+        S::SIGUSR1,
+        S::SIGUSR2,
+        S::SIGWINCH,
+        S::SIGPIPE,
+    ] {
+        set.add(signal);
+    }
+    set.thread_block()?;
+    Ok(SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+impl Keeper {
+    /// Runs until nothing is left to keep.
+    fn keep(&mut self) -> u8 {
+        loop {
+            self.reap();
+            if let Some(status) = self.status
+                && !has_children()
+            {
+                self.finish();
+                return status;
+            }
+            if let Some(cause) = self.due
+                && !self.settled
+            {
+                self.settled = self.run_ladder(cause);
+                if self.settled {
+                    continue;
+                }
+            }
+            self.wait();
+        }
+    }
+
+    fn wait(&mut self) {
+        let timeout = self.timeout();
+        let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
+        fds.extend(self.manager.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN)));
+        fds.extend(self.front.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN)));
+        if poll(&mut fds, Some(&timeout)).is_err() {
+            return;
+        }
+        let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
+        drop(fds);
+        let manager_spoke = self.manager.is_some() && ready[1];
+        let front_spoke = self.front.is_some() && ready[ready.len() - 1];
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            // TERM and HUP from outside: the session is to end. What the terminal sends goes to the
+            // foreground group of the workload, not to us.
+            if [S::SIGTERM as u32, S::SIGHUP as u32].contains(&signal.ssi_signo) {
+                self.due.get_or_insert("its warden was told to end it");
+            }
+        }
+        if manager_spoke && self.manager.as_ref().is_some_and(hung_up) {
+            self.manager = None;
+            if self.host == HostStage::Pty {
+                self.due.get_or_insert("its owner is gone");
+            }
+        }
+        if front_spoke && self.front.as_ref().is_some_and(hung_up) {
+            self.front = None;
+            if self.status.is_none() {
+                self.due.get_or_insert("its tmux pane is gone");
+            }
+        }
+        if let Some(not_after) = self.not_after
+            && boottime() >= not_after
+        {
+            // The record is asked again: `extend` writes nothing else.
+            self.not_after = self.tether().map(|tether| tether.not_after);
+            if self.not_after.is_some_and(|not_after| boottime() >= not_after) {
+                self.not_after = None;
+                self.due.get_or_insert("its ceiling has come");
+            }
+        }
+    }
+
+    fn timeout(&self) -> Timespec {
+        let seconds = match self.not_after {
+            _ if self.due.is_some() && !self.settled => 0.02,
+            Some(not_after) => (not_after - boottime()).clamp(0.0, 3600.0),
+            None => 3600.0,
+        };
+        let duration = Duration::from_secs_f64(seconds);
+        Timespec { tv_sec: i64::try_from(duration.as_secs()).unwrap_or(1), tv_nsec: i64::from(duration.subsec_nanos()) }
+    }
+
+    fn reap(&mut self) {
+        let options = p::WaitOptions::NOHANG | p::WaitOptions::UNTRACED;
+        while let Ok(Some((pid, status))) = p::wait(options) {
+            if pid != self.workload || status.stopping_signal().is_some() {
+                continue;
+            }
+            let code = status.exit_status();
+            let signal = status.terminating_signal();
+            let byte = code.unwrap_or_else(|| 128 + signal.unwrap_or(0));
+            let byte = u8::try_from(byte).unwrap_or(u8::MAX);
+            self.status = Some(byte);
+            self.record_exit(code, signal);
+            if let Some(front) = self.front.as_mut() {
+                use std::io::Write;
+                front.write_all(&[byte]).ok();
+            }
+        }
+    }
+
+    fn record_exit(&self, code: Option<i32>, signal: Option<i32>) {
+        let named = |raw: i32| {
+            S::try_from(raw)
+                .map_or_else(|_| raw.to_string(), |signal| signal.as_str().trim_start_matches("SIG").to_owned())
+        };
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let record = ExitRecord { code, signal: signal.map(named), at };
+        if let Ok(store) = self.store() {
+            // A disk that refuses leaves the status unknown, which is said as such.
+            write_json(&store.exit_path(&self.orders.session), &record).ok();
+        }
+    }
+
+    fn store(&self) -> io::Result<Store> {
+        Store::open(&self.orders.state_dir)
+    }
+
+    fn tether(&self) -> Option<Tether> {
+        self.store().ok()?.tether(&self.orders.session).ok().flatten()
+    }
+
+    /// Runs the ladder if nobody else does; tells whether that is done with.
+    fn run_ladder(&self, cause: &str) -> bool {
+        // Without a readable record our own descendants are still ours.
+        let Ok(store) = self.store() else { return self.end_tree(cause, None) };
+        let Ok(_lock) = store.lock(&self.orders.session, Duration::ZERO) else { return false };
+        match store.tether(&self.orders.session) {
+            // Whoever held the lock before has finished the stop.
+            Ok(None) => true,
+            Ok(Some(tether)) => self.end_tree(cause, Some((&store, tether))),
+            Err(_) => self.end_tree(cause, None),
+        }
+    }
+
+    fn end_tree(&self, cause: &str, record: Option<(&Store, Tether)>) -> bool {
+        let Ok(inspector) = Inspector::open(self.orders.inspector.parse().ok()) else { return false };
+        let guard = Guard::new(&inspector);
+        let (store, tether) = record.map_or((None, None), |(store, tether)| (Some(store), Some(tether)));
+        let ladder = tether.as_ref().map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
+        let scope = tether.as_ref().map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
+        let order =
+            Order { session: &self.orders.session, ladder, dry_run: false, confirm: None, timeout: None, sweep: true };
+        let mut below = Below { name: self.host.name(), scope, store, tether };
+        let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
+        receipt.notes.insert(0, format!("ended by its warden: {cause}"));
+        if let Some(store) = store {
+            write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
+            if receipt.dead == Some(true) {
+                store.remove(&self.orders.session).ok();
+            }
+        }
+        true
+    }
+
+    /// The tree is empty. A PTY session whose owner lives is settled by the owner.
+    fn finish(&self) {
+        if self.due.is_some() && !self.settled {
+            self.run_ladder(self.due.unwrap_or_default());
+        }
+    }
+}
+
+/// Everything below ourselves.
+fn own_scope(inspector: &Inspector) -> Scope {
+    let me = Pid::new(p::getpid().as_raw_nonzero().get());
+    let facts = me.and_then(|me| inspector.facts(me).ok().flatten());
+    let warden = facts.map(|facts| crate::lifecycle::identity::Identity {
+        pid: facts.pid,
+        token: inspector.token(&facts.start),
+        pidfd_inode: None,
+    });
+    Scope { warden, ..Scope::default() }
+}
+
+/// The tree below the warden: its host is gone, so there is nothing to hang up.
+struct Below<'a> {
+    name: &'static str,
+    scope: Scope,
+    store: Option<&'a Store>,
+    tether: Option<Tether>,
+}
+
+impl Host for Below<'_> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn scope(&mut self) -> Result<Scope, String> {
+        Ok(self.scope.clone())
+    }
+
+    fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String> {
+        let (Some(store), Some(tether)) = (self.store, self.tether.as_mut()) else { return Ok(()) };
+        tether.captured = captured.to_vec();
+        store.save(tether).map(|_| ()).map_err(|error| error.to_string())
+    }
+
+    fn hang_up(&mut self, _captured: &Captured) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Tells whether the other end of a stream has been closed; what it says otherwise is dropped.
+fn hung_up(stream: &UnixStream) -> bool {
+    use rustix::net::{RecvFlags, recv};
+    let mut buffer = [0_u8; 64];
+    matches!(recv(stream, &mut buffer[..], RecvFlags::DONTWAIT), Ok((_, 0)) | Err(rustix::io::Errno::CONNRESET))
+}
+
+/// Tells whether any child is left, dead or alive; as a subreaper we are the parent of every orphan.
+fn has_children() -> bool {
+    let options = p::WaitIdOptions::EXITED | p::WaitIdOptions::NOHANG | p::WaitIdOptions::NOWAIT;
+    !matches!(p::waitid(p::WaitId::All, options), Err(rustix::io::Errno::CHILD))
+}
+
+/// Seconds on `CLOCK_BOOTTIME`, which counts through a suspend and ignores clock steps.
+fn boottime() -> f64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0)).as_secs_f64()
+}

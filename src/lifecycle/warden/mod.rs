@@ -1,0 +1,70 @@
+//! The three small stages of a launch, and the gate between them and the manager.
+//!
+//! - **PTY**: manager -> *warden* (own kernel session, no terminal) -> *trampoline* (session leader of
+//!   the terminal) = the workload after its exec.
+//! - **tmux**: *front* (root of the pane) -> *warden* (leaves the pane's kernel session) -> *trampoline*.
+//!
+//! All are hidden subcommands of the one binary, dispatched before anything else is set up. The warden
+//! stands outside the workload's kernel session and is the child subreaper of its descendants
+//! (prctl(2), `PR_SET_CHILD_SUBREAPER`), so that a daemon comes back to it instead of to init. The
+//! workload does not run before its tether is on disk: the trampoline waits at the [`Gate`].
+
+mod front;
+mod gate;
+mod keeper;
+mod trampoline;
+mod wire;
+
+use std::ffi::OsString;
+
+pub use gate::{Gate, GateError, Lifeline, Waiting};
+pub use wire::{Orders, Workspace};
+
+/// The hidden subcommands, as `argv[1]`.
+pub const FRONT: &str = "__front";
+/// See [`FRONT`].
+pub const WARDEN: &str = "__warden";
+/// See [`FRONT`].
+const TRAMPOLINE: &str = "__trampoline";
+
+/// The exit status of a stage that could not do its part: no gate, no tether, no workload.
+pub const NOT_LAUNCHED: u8 = 125;
+
+/// Runs a stage if `arguments` (without the program's name) name one.
+pub fn dispatch(arguments: &[OsString]) -> Option<u8> {
+    let (stage, rest) = arguments.split_first()?;
+    match stage.to_str()? {
+        FRONT => Some(front::run(rest)),
+        WARDEN => Some(keeper::run(rest)),
+        TRAMPOLINE => Some(trampoline::run(rest)),
+        _ => None,
+    }
+}
+
+/// Returns the command that starts a front or a warden which will come to this gate.
+pub fn stage_command(stage: &str, host: HostStage, gate: &Gate) -> std::io::Result<Vec<OsString>> {
+    let program = std::env::current_exe()?.into_os_string();
+    Ok(vec![program, stage.into(), host.name().into(), gate.path().into()])
+}
+
+/// Where a warden stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostStage {
+    /// Below the manager; the gate's connection is its lifeline.
+    Pty,
+    /// Below a front in a tmux pane; the session outlives its manager.
+    Tmux,
+}
+
+impl HostStage {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Pty => "pty",
+            Self::Tmux => "tmux",
+        }
+    }
+
+    fn parse(text: &OsString) -> Option<Self> {
+        [Self::Pty, Self::Tmux].into_iter().find(|host| text == host.name())
+    }
+}

@@ -1,0 +1,7 @@
+//! Arguments in, exit status out; everything else is in the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(cookbook_tui::app::start::run(std::env::args_os().collect()))
+}

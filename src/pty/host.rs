@@ -1,0 +1,292 @@
+//! One owned pseudo-terminal with its reader.
+//!
+//! A thread per PTY reads, answers queries, paints the screen and writes what is typed; it never waits
+//! for anybody who draws. The master is close-on-exec from its first moment (`O_CLOEXEC` of
+//! `posix_openpt(3)`), so no other child inherits it.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::log::Log;
+use super::screen::{Notice, Screen, Size};
+use crate::lifecycle::tree::Captured;
+
+/// Both ends of a new pseudo-terminal.
+#[derive(Debug)]
+pub struct PtyPair {
+    master: OwnedFd,
+    slave: OwnedFd,
+}
+
+impl PtyPair {
+    /// Opens a pseudo-terminal of this size. The slave does not become our controlling terminal.
+    ///
+    /// # Errors
+    /// When the system has no pseudo-terminal left.
+    pub fn open(size: Size) -> io::Result<Self> {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&master)?;
+        unlockpt(&master)?;
+        let name = ptsname(&master, Vec::new())?;
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(name.as_c_str(), flags, Mode::empty())?;
+        tcsetwinsize(&master, winsize(size))?;
+        Ok(Self { master, slave })
+    }
+
+    /// Returns a copy of the slave for a child's standard stream.
+    pub fn slave(&self) -> io::Result<OwnedFd> {
+        Ok(rustix::io::fcntl_dupfd_cloexec(&self.slave, 3)?)
+    }
+}
+
+const fn winsize(size: Size) -> Winsize {
+    Winsize { ws_row: size.rows, ws_col: size.cols, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// Who is told that the screen changed, and what the program asked of its terminal.
+pub trait Sink: Send + 'static {
+    /// The screen shows something new.
+    fn changed(&mut self);
+    /// A bell, a title, a clipboard.
+    fn notice(&mut self, notice: Notice);
+}
+
+enum Ask {
+    Write(Vec<u8>),
+    Close,
+}
+
+/// A pseudo-terminal whose reader runs.
+#[derive(Debug)]
+pub struct Pty {
+    screen: Arc<Mutex<Screen>>,
+    master: Arc<Mutex<Option<Arc<OwnedFd>>>>,
+    asks: mpsc::Sender<Ask>,
+    wake: Arc<OwnedFd>,
+    reader: Mutex<Option<JoinHandle<()>>>,
+    /// Nobody holds the slave any more.
+    ended: Arc<AtomicBool>,
+}
+
+impl Pty {
+    /// Starts the reader. Our copy of the slave is closed, or the end of the session would go unseen.
+    ///
+    /// # Errors
+    /// When the system refuses a descriptor or a thread.
+    pub fn start(pair: PtyPair, screen: Screen, log: Option<Log>, sink: impl Sink) -> io::Result<Self> {
+        let PtyPair { master, slave } = pair;
+        drop(slave);
+        rustix::io::ioctl_fionbio(&master, true)?;
+        let master = Arc::new(master);
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let screen = Arc::new(Mutex::new(screen));
+        let (asks, inbox) = mpsc::channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let mut reader = Reader {
+            master: Arc::clone(&master),
+            wake: Arc::clone(&wake),
+            inbox,
+            screen: Arc::clone(&screen),
+            log,
+            sink,
+            typed: VecDeque::new(),
+            ended: Arc::clone(&ended),
+        };
+        let thread =
+            std::thread::Builder::new().name("pty".into()).stack_size(512 << 10).spawn(move || reader.run())?;
+        let master = Arc::new(Mutex::new(Some(master)));
+        Ok(Self { screen, master, asks, wake, reader: Mutex::new(Some(thread)), ended })
+    }
+
+    /// Returns the screen that the session paints.
+    pub fn screen(&self) -> Arc<Mutex<Screen>> {
+        Arc::clone(&self.screen)
+    }
+
+    /// Types into the session; never waits for it to read.
+    pub fn write(&self, bytes: Vec<u8>) {
+        self.ask(Ask::Write(bytes));
+    }
+
+    /// Sets the size of terminal and screen.
+    ///
+    /// # Errors
+    /// When the terminal was closed.
+    pub fn resize(&self, size: Size) -> io::Result<()> {
+        let master = lock(&self.master).clone().ok_or(io::ErrorKind::NotConnected)?;
+        lock(&self.screen).resize(size);
+        Ok(tcsetwinsize(&*master, winsize(size))?)
+    }
+
+    /// Closes the master, which hangs up the session. The captured tree is the proof that somebody
+    /// looked before.
+    ///
+    /// ```compile_fail
+    /// # use cookbook_tui::pty::Pty;
+    /// fn careless(pty: &Pty) {
+    ///     pty.hang_up(); // no capture
+    /// }
+    /// ```
+    pub fn hang_up(&self, _captured: &Captured) {
+        self.close();
+    }
+
+    /// Waits until the output has ended, at most this long: the bounded drain after an exit. With the
+    /// slave in the hands of a grandchild it never ends.
+    pub fn drain(&self, patience: Duration) {
+        let until = std::time::Instant::now() + patience;
+        while !self.ended.load(Ordering::Acquire) && std::time::Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn close(&self) {
+        self.ask(Ask::Close);
+        if let Some(reader) = lock(&self.reader).take() {
+            // The reader never blocks on anything but its poll, so this takes no time.
+            reader.join().ok();
+        }
+        lock(&self.master).take();
+    }
+
+    fn ask(&self, ask: Ask) {
+        if self.asks.send(ask).is_ok() {
+            rustix::io::write(&*self.wake, &1_u64.to_ne_bytes()).ok();
+        }
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // A reader that panicked costs one screen, never the program.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+struct Reader<S> {
+    master: Arc<OwnedFd>,
+    wake: Arc<OwnedFd>,
+    inbox: mpsc::Receiver<Ask>,
+    screen: Arc<Mutex<Screen>>,
+    log: Option<Log>,
+    sink: S,
+    typed: VecDeque<u8>,
+    ended: Arc<AtomicBool>,
+}
+
+/// Read at most this much before the screen is painted and the keyboard is looked at.
+const CHUNK: usize = 64 << 10;
+/// What may wait to be read by the session; a program that never reads its input gets no more.
+const TYPED_MAX: usize = 1 << 20;
+
+enum Read {
+    Some(usize),
+    Nothing,
+    Ended,
+}
+
+impl<S: Sink> Reader<S> {
+    fn run(&mut self) {
+        let mut buffer = vec![0_u8; CHUNK];
+        loop {
+            if !self.wait(self.ended.load(Ordering::Relaxed)) {
+                break;
+            }
+            match self.read(&mut buffer) {
+                Read::Some(length) => self.take(&buffer[..length]),
+                Read::Nothing => {}
+                Read::Ended => self.ended.store(true, Ordering::Release),
+            }
+        }
+        // What was printed before the close is still in the kernel.
+        while let Read::Some(length) = self.read(&mut buffer) {
+            self.take(&buffer[..length]);
+        }
+    }
+
+    /// Waits for output, for room to type, or for an ask; `false` to end.
+    fn wait(&mut self, ended: bool) -> bool {
+        let interest = if self.typed.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
+        let mut fds = vec![PollFd::new(&*self.wake, PollFlags::IN)];
+        if !ended {
+            fds.push(PollFd::new(&*self.master, interest));
+        }
+        match poll(&mut fds, None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+        let mut count = [0_u8; 8];
+        rustix::io::read(&*self.wake, &mut count).ok();
+        loop {
+            match self.inbox.try_recv() {
+                Ok(Ask::Write(bytes)) if self.typed.len() + bytes.len() <= TYPED_MAX => self.typed.extend(bytes),
+                Ok(Ask::Write(_)) => {}
+                Ok(Ask::Close) | Err(mpsc::TryRecvError::Disconnected) => return false,
+                Err(mpsc::TryRecvError::Empty) => break,
+            }
+        }
+        self.type_in();
+        true
+    }
+
+    fn type_in(&mut self) {
+        while !self.typed.is_empty() {
+            let (front, _) = self.typed.as_slices();
+            match rustix::io::write(self.master.as_fd(), front) {
+                Ok(written) => drop(self.typed.drain(..written)),
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return,
+                Err(_) => return self.typed.clear(),
+            }
+        }
+    }
+
+    /// Reads until the buffer is full or nothing more is there.
+    fn read(&self, buffer: &mut [u8]) -> Read {
+        let mut length = 0;
+        while length < buffer.len() {
+            match rustix::io::read(self.master.as_fd(), &mut buffer[length..]) {
+                // EIO: no process holds the slave. Not an exit of the workload: it may open it again.
+                Ok(0) | Err(Errno::IO) if length == 0 => return Read::Ended,
+                Ok(0) | Err(Errno::IO | Errno::AGAIN) => break,
+                Ok(read) => length += read,
+                Err(Errno::INTR) => {}
+                Err(_) => return Read::Ended,
+            }
+        }
+        if length == 0 { Read::Nothing } else { Read::Some(length) }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        if let Some(log) = self.log.as_mut() {
+            log.append(bytes);
+        }
+        let (replies, notices) = {
+            let mut screen = lock(&self.screen);
+            screen.process(bytes);
+            (screen.take_replies(), screen.take_notices())
+        };
+        self.typed.extend(replies);
+        self.type_in();
+        for notice in notices {
+            self.sink.notice(notice);
+        }
+        self.sink.changed();
+    }
+}

@@ -1,0 +1,225 @@
+//! A control-mode client of one session: its output without polling, its input without a process each.
+//!
+//! Called by `app`, which gives the [`Ear`] a thread and keeps the [`Client`]. Nothing here waits longer
+//! than it is told to: a stopped server is silent and takes no input, and says neither. The client is our
+//! own child, so it can be ended; the server is not, and never is.
+//!
+//! It changes nothing that others see, except that the session counts one more attached client: it has
+//! no size, sets no option and copies no environment.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::{Child, ChildStdin, ChildStdout};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use crate::lifecycle::kill::OwnChild;
+use crate::lifecycle::spawn::{self, End};
+
+use super::argv;
+use super::decoder::{Decoder, Notification};
+use super::error::TmuxError;
+use super::ids::{PaneId, SessionId};
+use super::server::Server;
+
+/// Input that is kept for a server that does not take it.
+const PENDING_LIMIT: usize = 1 << 20;
+
+/// Bytes of input in one command.
+const CHUNK: usize = 1024;
+
+/// How long a client may take to leave by itself when it is dropped: it takes what was typed last along.
+const FAREWELL: Duration = Duration::from_millis(50);
+
+/// The speaking half of a client. Dropping it detaches.
+///
+/// Commands queue up in `type_bytes`, `resume` and `detach`, none of which waits; `flush` hands on what the
+/// server takes. Each of the three flushes once by itself.
+#[derive(Debug)]
+pub struct Client {
+    stdin: Option<ChildStdin>,
+    child: Option<Child>,
+    pending: VecDeque<u8>,
+}
+
+/// The listening half of a client.
+#[derive(Debug)]
+pub struct Ear {
+    stdout: ChildStdout,
+    decoder: Decoder,
+}
+
+/// What a listener heard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Heard {
+    /// At least a part of a line came; these are complete.
+    Notifications(Vec<Notification>),
+    /// Nothing came in time: nothing happens in the session, or the server is stopped. [`Server::answering_pid`]
+    /// tells which.
+    Silence,
+    /// The client has ended.
+    Closed,
+}
+
+/// Attaches a control-mode client to a session. Returns at once; the first reply or `%exit` tells whether it
+/// worked.
+///
+/// The [`Ear`] has to be listened to all the time: when it is not, tmux holds up the session's programs,
+/// or, with output that is `pause_after_s` seconds old, drops that and says [`Notification::Pause`]. Capture
+/// the pane then, and [`Client::resume`] it.
+pub fn attach(server: &Server, session: &SessionId, pause_after_s: NonZeroU32) -> Result<(Client, Ear), TmuxError> {
+    let mut argv = server.argv(argv::attach_control(*session, pause_after_s), false);
+    argv.insert(1, "-C".into());
+    let mut child = spawn::start(&server.spec(argv), End::Pipe, End::Pipe, End::Null).map_err(TmuxError::Io)?;
+    let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    // From here on the child is ended whatever happens.
+    let client = Client { stdin, child: Some(child), pending: VecDeque::new() };
+    let (Some(stdin), Some(stdout)) = (&client.stdin, stdout) else {
+        return Err(TmuxError::Io(io::ErrorKind::BrokenPipe.into()));
+    };
+    for end in [stdin.as_fd(), stdout.as_fd()] {
+        let flags = rustix::fs::fcntl_getfl(end).map_err(|error| TmuxError::Io(error.into()))?;
+        rustix::fs::fcntl_setfl(end, flags | OFlags::NONBLOCK).map_err(|error| TmuxError::Io(error.into()))?;
+    }
+    Ok((client, Ear { stdout, decoder: Decoder::default() }))
+}
+
+impl Client {
+    /// Types bytes into a pane, after leaving a copy mode that would swallow them.
+    ///
+    /// # Errors
+    /// `WouldBlock` where the server has not taken the last mebibyte: nothing of `bytes` is typed then.
+    /// `BrokenPipe` where the client has ended.
+    pub fn type_bytes(&mut self, pane: PaneId, bytes: &[u8]) -> io::Result<()> {
+        self.say(&typing(pane, bytes))
+    }
+
+    /// Lets the output of a paused pane come again.
+    ///
+    /// # Errors
+    /// As [`Self::type_bytes`].
+    pub fn resume(&mut self, pane: PaneId) -> io::Result<()> {
+        self.say(&format!("refresh-client -A '{pane}:continue'\n"))
+    }
+
+    /// Asks the server to let the client go, which it confirms by [`Notification::Exit`].
+    ///
+    /// # Errors
+    /// As [`Self::type_bytes`].
+    pub fn detach(&mut self) -> io::Result<()> {
+        self.say("detach-client\n")
+    }
+
+    /// Hands on what is pending, as far as it is taken without waiting; returns how many bytes are left.
+    ///
+    /// # Errors
+    /// `BrokenPipe` where the client has ended.
+    pub fn flush(&mut self) -> io::Result<usize> {
+        let stdin = self.stdin.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        while !self.pending.is_empty() {
+            match stdin.write(self.pending.as_slices().0) {
+                Ok(taken) => drop(self.pending.drain(..taken)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.pending.len())
+    }
+
+    pub(super) fn say(&mut self, commands: &str) -> io::Result<()> {
+        self.flush()?;
+        // Whole commands or none: half of one would spoil the next.
+        if self.pending.len() + commands.len() > PENDING_LIMIT {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.pending.extend(commands.as_bytes());
+        self.flush().map(drop)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        // What is not taken any more is lost, as the session's owner wanted.
+        drop(self.flush());
+        drop(self.stdin.take());
+        let Some(mut child) = self.child.take() else { return };
+        let until = Instant::now() + FAREWELL;
+        while Instant::now() < until {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        OwnChild::from(child).end();
+    }
+}
+
+impl AsFd for Ear {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stdout.as_fd()
+    }
+}
+
+impl Ear {
+    /// Waits at most `patience` for something to be heard.
+    ///
+    /// # Errors
+    /// Any of poll(2) and read(2) but those that mean "later".
+    pub fn listen(&mut self, patience: Duration) -> io::Result<Heard> {
+        let until = Instant::now() + patience;
+        loop {
+            let left = Timespec::try_from(until.saturating_duration_since(Instant::now())).ok();
+            let mut fds = [PollFd::new(&self.stdout, PollFlags::IN)];
+            match poll(&mut fds, left.as_ref()) {
+                Ok(0) => return Ok(Heard::Silence),
+                Ok(_) => {}
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+            let mut bytes = [0; 16384];
+            return match self.stdout.read(&mut bytes) {
+                Ok(0) => Ok(Heard::Closed),
+                Ok(count) => Ok(Heard::Notifications(self.decoder.push(&bytes[..count]))),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                    continue;
+                }
+                Err(error) => Err(error),
+            };
+        }
+    }
+}
+
+/// The commands that type bytes. Hexadecimal needs no quoting in any version.
+fn typing(pane: PaneId, bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    let mut commands = String::new();
+    for chunk in bytes.chunks(CHUNK) {
+        let _ = write!(commands, "copy-mode -q -t {pane}\nsend-keys -H -t {pane}");
+        for byte in chunk {
+            let _ = write!(commands, " {byte:02x}");
+        }
+        commands.push('\n');
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_is_written_in_hexadecimal() {
+        let pane = PaneId::new(3);
+        assert_eq!(typing(pane, b"a;\n\xff"), "copy-mode -q -t %3\nsend-keys -H -t %3 61 3b 0a ff\n");
+        assert_eq!(typing(pane, b""), "");
+        assert_eq!(typing(pane, &[0; CHUNK + 1]).lines().count(), 4);
+    }
+}

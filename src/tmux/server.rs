@@ -1,0 +1,311 @@
+//! One tmux server, asked by running tmux(1).
+//!
+//! Called by `app` from threads that may wait: every call may take up to [`DEADLINE`]. It never targets a
+//! name, never starts a server except in [`Server::create`], and never hands its own environment on.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::lifecycle::identity::Pid;
+use crate::lifecycle::spawn::{self, Output, Spec};
+use crate::lifecycle::tree::Captured;
+
+use super::argv::{self, Capture, Global, NewSession};
+use super::error::{Complaint, TmuxError, classify};
+use super::ids::{PaneId, SessionId, WindowId};
+use super::keys::Key;
+use super::parse::{self, Created, PaneRow, SessionRow};
+use super::socket::{self, Probe, SocketRef};
+use super::version::Version;
+
+/// How long tmux may take to answer.
+pub const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Returns the variables that tmux may see: what it needs to find programs, its sockets, a locale
+/// and a terminal description. A server keeps the environment of whoever starts it for all of its
+/// sessions, so nothing of the launcher's may be in it, and no `TMUX` that would make it look nested.
+pub fn environment(vars: impl IntoIterator<Item = (OsString, OsString)>) -> Vec<(OsString, OsString)> {
+    const NAMES: [&str; 8] = ["PATH", "HOME", "TERM", "LANG", "SHELL", "USER", "TMUX_TMPDIR", "XDG_RUNTIME_DIR"];
+    let passes = |name: &OsStr| name.to_str().is_some_and(|name| NAMES.contains(&name) || name.starts_with("LC_"));
+    vars.into_iter().filter(|(name, _)| passes(name)).collect()
+}
+
+/// How a [`Server::kill_session`] went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Closed {
+    /// The server has closed the session.
+    Killed,
+    /// The server had no such session any more.
+    AlreadyGone,
+    /// No server answers on the socket. The session is gone if the server is: whoever knows the server's
+    /// identity has to look, because a server can outlive its socket.
+    NoServer,
+}
+
+/// A tmux server.
+///
+/// Calls that look: [`Self::probe`], [`Self::version`], [`Self::sessions`], [`Self::panes`], [`Self::all_panes`],
+/// [`Self::pane`], [`Self::capture`]. Calls that change something: all others. None of them changes `self`.
+#[derive(Clone, Debug)]
+pub struct Server {
+    program: OsString,
+    socket: SocketRef,
+    config: Option<PathBuf>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Server {
+    /// Returns the server behind a socket; asks nothing yet.
+    ///
+    /// `config` is the file that it reads if [`Self::create`] starts it (write [`super::CONFIG`] there), `None`
+    /// for a server that is the user's own. `vars` is the environment of this process, of which
+    /// [`environment`] passes a few.
+    pub fn new(
+        socket: SocketRef,
+        config: Option<PathBuf>,
+        vars: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Self {
+        Self { program: "tmux".into(), socket, config, env: environment(vars) }
+    }
+
+    /// Uses another program than `tmux`.
+    #[must_use]
+    pub fn with_program(self, program: impl Into<OsString>) -> Self {
+        Self { program: program.into(), ..self }
+    }
+
+    /// Returns how it is reached.
+    pub const fn socket(&self) -> &SocketRef {
+        &self.socket
+    }
+
+    /// Returns where its socket is.
+    pub fn socket_path(&self) -> PathBuf {
+        self.socket.path(self.tmpdir())
+    }
+
+    /// Asks the kernel who listens on the socket. Never blocks.
+    pub fn probe(&self) -> Probe {
+        socket::probe(&self.socket, self.tmpdir())
+    }
+
+    /// Returns the version of the program, which a server that runs since before an upgrade need not have.
+    ///
+    /// # Errors
+    /// [`TmuxError::TooOld`] before 3.2, [`TmuxError::NotInstalled`].
+    pub fn version(&self) -> Result<Version, TmuxError> {
+        let output = self.run(vec![self.program.clone(), "-V".into()])?;
+        let version = Version::parse(&String::from_utf8_lossy(&output.stdout))?;
+        if version.is_supported() { Ok(version) } else { Err(TmuxError::TooOld { version }) }
+    }
+
+    /// Makes a session, and starts the server if there is none.
+    ///
+    /// # Errors
+    /// [`TmuxError::ForeignServer`] where the server that answered is not the one that the kernel names: the
+    /// session then exists, on a server that nothing should be done to.
+    pub fn create(&self, new: &NewSession) -> Result<Created, TmuxError> {
+        if new.argv.len() < 2 {
+            return Err(TmuxError::Invalid("a command for tmux needs at least one argument".to_owned()));
+        }
+        let output = self.call_with(argv::new_session(new), true)?;
+        let created = Created::parse(&output)?;
+        let listener = self.probe();
+        if listener == (Probe::Running { pid: created.server_pid }) {
+            Ok(created)
+        } else {
+            Err(TmuxError::ForeignServer { expected: created.server_pid, found: listener.to_string() })
+        }
+    }
+
+    /// Returns the panes of a session.
+    pub fn panes(&self, session: &SessionId) -> Result<Vec<PaneRow>, TmuxError> {
+        Ok(parse::rows(&self.call(argv::panes_of_session(*session))?, PaneRow::parse)?)
+    }
+
+    /// Returns one pane.
+    pub fn pane(&self, pane: &PaneId) -> Result<PaneRow, TmuxError> {
+        let rows = parse::rows(&self.call(argv::panes_beside(*pane))?, PaneRow::parse)?;
+        rows.into_iter()
+            .find(|row| row.pane == *pane)
+            .ok_or_else(|| TmuxError::NoPane(format!("did not list pane {pane}")))
+    }
+
+    /// Returns every pane of the server, once for each session that its window is in.
+    pub fn all_panes(&self) -> Result<Vec<PaneRow>, TmuxError> {
+        Ok(parse::rows(&self.call(argv::all_panes())?, PaneRow::parse)?)
+    }
+
+    /// Returns the sessions.
+    ///
+    /// # Errors
+    /// [`TmuxError::NoServer`] where nobody answers, which is not an empty list.
+    pub fn sessions(&self) -> Result<Vec<SessionRow>, TmuxError> {
+        Ok(parse::rows(&self.call(argv::list_sessions())?, SessionRow::parse)?)
+    }
+
+    /// Asks the server for its own pid. Unlike [`Self::probe`] it shows that the server answers.
+    pub fn answering_pid(&self) -> Result<Pid, TmuxError> {
+        let output = self.call(argv::server_pid())?;
+        let text = String::from_utf8_lossy(&output);
+        let pid = text.trim_end().parse().ok().and_then(Pid::new);
+        Ok(pid.ok_or_else(|| super::ParseError::new("server pid", &output, "not a pid"))?)
+    }
+
+    /// Sets whether a pane stays when its program has ended.
+    pub fn set_remain_on_exit(&self, pane: &PaneId, on: bool) -> Result<(), TmuxError> {
+        self.call(argv::remain_on_exit(*pane, on)).map(drop)
+    }
+
+    /// Sends the output of a pane to a program's standard input. The program is run by sh(1) as a child of the
+    /// server; a program that was there before gets its end of file.
+    pub fn pipe_to_log(&self, pane: &PaneId, program: &[OsString]) -> Result<(), TmuxError> {
+        if program.is_empty() {
+            return Err(TmuxError::Invalid("no program to pipe to".to_owned()));
+        }
+        self.call(argv::pipe_pane(*pane, program)).map(drop)
+    }
+
+    /// Types a text, exactly as it is. A long one takes several calls, between which others may type.
+    pub fn send_text(&self, pane: &PaneId, text: &str) -> Result<(), TmuxError> {
+        argv::send_text(*pane, text).into_iter().try_for_each(|argv| self.input(*pane, argv))
+    }
+
+    /// Types keys.
+    pub fn send_keys(&self, pane: &PaneId, keys: &[Key]) -> Result<(), TmuxError> {
+        if keys.is_empty() { Ok(()) } else { self.input(*pane, argv::send_keys(*pane, keys)) }
+    }
+
+    /// Types bytes. Many take several calls, between which others may type.
+    pub fn send_bytes(&self, pane: &PaneId, bytes: &[u8]) -> Result<(), TmuxError> {
+        argv::send_bytes(*pane, bytes).into_iter().try_for_each(|argv| self.input(*pane, argv))
+    }
+
+    /// Resizes a window, and keeps it at that size until [`Self::follow_clients`].
+    pub fn resize(&self, window: &WindowId, rows: u16, cols: u16) -> Result<(), TmuxError> {
+        self.call(argv::resize_window(*window, rows, cols)).map(drop)
+    }
+
+    /// Lets attached clients decide about a window's size again. To be called before a person attaches.
+    pub fn follow_clients(&self, window: &WindowId) -> Result<(), TmuxError> {
+        self.call(argv::follow_clients(*window)).map(drop)
+    }
+
+    /// Returns the text of a pane, lines separated by newlines.
+    pub fn capture(&self, pane: &PaneId, capture: Capture) -> Result<Vec<u8>, TmuxError> {
+        self.call(argv::capture_pane(*pane, capture))
+    }
+
+    /// Closes a session, which hangs up on everything in it: hence the captured tree.
+    ///
+    /// `server` is the pid that the session was made on; the server itself compares, so that no session
+    /// of another server is hit.
+    ///
+    /// # Errors
+    /// [`TmuxError::ForeignServer`] where another one answers; nothing was closed then.
+    pub fn kill_session(&self, session: &SessionId, server: Pid, _tree: &Captured) -> Result<Closed, TmuxError> {
+        match self.call(argv::kill_session(*session, server)) {
+            Ok(output) if output.is_empty() => Ok(Closed::Killed),
+            Ok(output) => Err(TmuxError::ForeignServer {
+                expected: server,
+                found: format!("process {}", String::from_utf8_lossy(&output).trim_end()),
+            }),
+            Err(TmuxError::NoSession(_)) => Ok(Closed::AlreadyGone),
+            Err(TmuxError::NoServer { .. }) => Ok(Closed::NoServer),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the command that attaches a person's terminal. To be run with [`Self::spec`].
+    pub fn attach_argv(&self, session: &SessionId) -> Vec<OsString> {
+        self.argv(argv::attach(*session), false)
+    }
+
+    /// Returns a whole command line for the spawn funnel: tmux's own few variables, and `/` for a
+    /// directory, which a server keeps busy for ever.
+    pub fn spec(&self, argv: Vec<OsString>) -> Spec {
+        Spec { env: self.env.clone(), env_clear: true, cwd: Some(PathBuf::from("/")), ..Spec::new(argv) }
+    }
+
+    pub(super) fn argv(&self, command: Vec<OsString>, may_start_server: bool) -> Vec<OsString> {
+        let global = Global { program: &self.program, socket: &self.socket, config: self.config.as_deref() };
+        let mut argv = global.prefix(may_start_server);
+        argv.extend(command);
+        argv
+    }
+
+    fn tmpdir(&self) -> Option<&OsStr> {
+        self.env.iter().find(|(name, _)| name == "TMUX_TMPDIR").map(|(_, value)| value.as_os_str())
+    }
+
+    fn input(&self, pane: PaneId, argv: Vec<OsString>) -> Result<(), TmuxError> {
+        match parse::before_input(&self.call(argv)?)? {
+            (true, _) => Err(TmuxError::PaneDead(pane)),
+            (_, true) => Err(TmuxError::InputOff(pane)),
+            (false, false) => Ok(()),
+        }
+    }
+
+    fn call(&self, command: Vec<OsString>) -> Result<Vec<u8>, TmuxError> {
+        self.call_with(command, false)
+    }
+
+    fn call_with(&self, command: Vec<OsString>, may_start_server: bool) -> Result<Vec<u8>, TmuxError> {
+        let shown = argv::shown(&command);
+        let output = self.run(self.argv(command, may_start_server))?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let (complaint, line) = classify(&stderr);
+        let line = line.to_owned();
+        tracing::debug!(argv = shown, status = %output.status, stderr = %line, "tmux complained");
+        Err(match complaint {
+            Complaint::Session => TmuxError::NoSession(line),
+            Complaint::Window => TmuxError::NoWindow(line),
+            Complaint::Pane => TmuxError::NoPane(line),
+            Complaint::Denied => TmuxError::Unreadable(line),
+            // Why there was no connection is asked of the socket: the text does not tell for sure.
+            Complaint::Connect | Complaint::Lost => match self.probe() {
+                Probe::Absent | Probe::Stale => TmuxError::NoServer { socket: self.socket_path() },
+                Probe::Unreadable(reason) => TmuxError::Unreadable(reason),
+                Probe::Running { .. } => TmuxError::Unreadable(line),
+            },
+            Complaint::Other => TmuxError::Failed { argv: shown, stderr: line },
+        })
+    }
+
+    fn run(&self, argv: Vec<OsString>) -> Result<Output, TmuxError> {
+        let shown = argv::shown(&argv);
+        spawn::run(&self.spec(argv), None, DEADLINE).map_err(|error| {
+            if error.kind() == io::ErrorKind::TimedOut {
+                TmuxError::Timeout { argv: shown }
+            } else if error.kind() == io::ErrorKind::NotFound {
+                TmuxError::NotInstalled { program: self.program.to_string_lossy().into_owned() }
+            } else {
+                TmuxError::Io(error)
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn var(name: &str) -> (OsString, OsString) {
+        (name.into(), "value".into())
+    }
+
+    #[test]
+    fn the_launchers_environment_stays_with_it() {
+        let kept =
+            ["PATH", "HOME", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "SHELL", "USER", "TMUX_TMPDIR", "XDG_RUNTIME_DIR"];
+        let dropped = ["TMUX", "TMUX_PANE", "HF_TOKEN", "OPENAI_API_KEY", "LCX", "path", "SSH_AUTH_SOCK", ""];
+        let vars = environment(kept.iter().chain(&dropped).map(|name| var(name)));
+        assert_eq!(vars, kept.map(var));
+    }
+}
