@@ -68,6 +68,12 @@ pub enum Action {
     Wait(Wait),
     /// Attach this terminal to a session in tmux
     Attach(Session),
+    /// Let a session live longer
+    Extend(Extend),
+    /// Show what is left of sessions without a manager
+    Orphans(Orphans),
+    /// Look at this host: what works, what does not, and the way out
+    Doctor(Json),
     /// List what can be launched
     Recipes(Json),
     /// Trust the cookbook.toml of a directory, once for this content
@@ -166,6 +172,31 @@ pub struct Sweep {
     /// Only show what would be signalled
     #[arg(long)]
     pub dry_run: bool,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `extend`.
+#[derive(Debug, ClapArgs)]
+pub struct Extend {
+    /// Id or unique name
+    pub session: String,
+    /// Seconds from now
+    pub seconds: f64,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `orphans`.
+#[derive(Debug, ClapArgs)]
+pub struct Orphans {
+    /// Id or unique name; all without it
+    pub session: Option<String>,
+    /// End what is verified; the targets are printed first
+    #[arg(long)]
+    pub reap: bool,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -287,6 +318,15 @@ impl Action {
                 };
                 (Command::Wait(request), wait.output)
             }
+            Self::Extend(extend) => {
+                let command = Command::Extend { session: extend.session.clone(), ceiling_s: extend.seconds };
+                (command, extend.output)
+            }
+            Self::Orphans(orphans) => {
+                let command = Command::Orphans { reap: Some(orphans.reap), session: orphans.session.clone() };
+                (command, orphans.output)
+            }
+            Self::Doctor(output) => (Command::Doctor {}, *output),
             Self::Recipes(output) => (Command::Recipes {}, *output),
             Self::Attach(_) | Self::Trust(_) | Self::Schema | Self::Completions { .. } | Self::Man => return None,
         };

@@ -8,11 +8,14 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::command::{Answer, Command};
 use super::error::{AppError, ErrorKind, Exit};
 use super::runtime::Runtime;
+use crate::lifecycle::receipt::Receipt;
 
 /// Runs a batch to its end and returns how it ended.
 pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool, interrupted: &Receiver<()>) -> Exit {
@@ -32,12 +35,15 @@ pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => continue,
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
         };
-        let Some(line) = line else { break };
+        let Some(line): Option<Line> = line else { break };
         number += 1;
-        if line.trim().is_empty() {
-            continue;
+        match line {
+            Ok(line) if line.trim().is_empty() => continue,
+            Ok(line) => quit = batch.line(&line, number),
+            Err(error) => {
+                batch.malformed(&no_id(), number, &AppError::new(ErrorKind::Usage, format!("not UTF-8: {error}")));
+            }
         }
-        quit = batch.line(&line, number);
         if fail_fast && batch.worst() != Exit::Ok {
             break;
         }
@@ -51,7 +57,7 @@ pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool
 
 struct Batch<'a> {
     runtime: &'a Runtime,
-    output: Sender<Value>,
+    output: Sender<String>,
     exit: Arc<Mutex<Exit>>,
     running: Vec<JoinHandle<()>>,
     /// Writes the events, once subscribed.
@@ -64,9 +70,7 @@ impl Batch<'_> {
         let request = match Request::parse(line) {
             Ok(request) => request,
             Err((id, error)) => {
-                let error = AppError::new(error.kind, format!("line {number}: {}", error.message));
-                self.note(in_batch(&error));
-                self.say(failure(&id, &error));
+                self.malformed(&id, number, &error);
                 return false;
             }
         };
@@ -94,6 +98,9 @@ impl Batch<'_> {
             | Command::Restart { .. }
             | Command::Stop(_)
             | Command::Sweep(_)
+            | Command::Orphans { .. }
+            | Command::Extend { .. }
+            | Command::Doctor {}
             | Command::Recipes {} => {}
         }
         let (runtime, output, exit) = (self.runtime.clone(), self.output.clone(), Arc::clone(&self.exit));
@@ -114,11 +121,18 @@ impl Batch<'_> {
         false
     }
 
+    /// Answers a line that could not be read; the rest still runs.
+    fn malformed(&self, id: &Id, number: usize, error: &AppError) {
+        let error = AppError::new(error.kind, format!("line {number}: {}", error.message));
+        self.note(in_batch(&error));
+        self.say(failure(id, &error));
+    }
+
     fn forward_events(&self) -> JoinHandle<()> {
         let (events, output) = (self.runtime.subscribe(), self.output.clone());
         std::thread::spawn(move || {
             for event in events {
-                if output.send(event.to_value()).is_err() {
+                if output.send(event.to_value().to_string()).is_err() {
                     return;
                 }
             }
@@ -145,8 +159,8 @@ impl Batch<'_> {
         }
     }
 
-    fn say(&self, value: Value) {
-        self.output.send(value).ok();
+    fn say(&self, line: String) {
+        self.output.send(line).ok();
     }
 
     fn note(&self, exit: Exit) {
@@ -170,6 +184,7 @@ fn judge(answer: &Result<Answer, AppError>) -> Exit {
             // A plan has done nothing yet.
             of_receipt(receipt.plan.is_some() || receipt.is_clean())
         }
+        Ok(Answer::Orphans(orphans)) => of_receipt(orphans.swept.iter().all(Receipt::is_clean)),
         Ok(_) => Exit::Ok,
         Err(error) => in_batch(error),
     }
@@ -185,38 +200,59 @@ fn of_receipt(clean: bool) -> Exit {
     if clean { Exit::Ok } else { Exit::NotClean }
 }
 
-fn success(id: &Value, result: &Value) -> Value {
-    json!({ "id": id, "ok": true, "result": result })
+/// What a request is called; it comes back byte for byte, so a number of any size stays itself.
+type Id = Box<RawValue>;
+
+/// A line of input, or why it is none.
+type Line = Result<String, std::string::FromUtf8Error>;
+
+fn no_id() -> Id {
+    RawValue::NULL.to_owned()
 }
 
-fn failure(id: &Value, error: &AppError) -> Value {
+fn success(id: &Id, result: &Value) -> String {
+    format!("{{\"id\":{id},\"ok\":true,\"result\":{result}}}")
+}
+
+fn failure(id: &Id, error: &AppError) -> String {
     let message = crate::text::mask_text(&error.message);
-    json!({ "id": id, "ok": false, "error": { "kind": error.kind, "message": message } })
+    let error = json!({ "kind": error.kind, "message": message });
+    format!("{{\"id\":{id},\"ok\":false,\"error\":{error}}}")
 }
 
 struct Request {
-    id: Value,
+    id: Id,
     run_async: bool,
     command: Command,
 }
 
+/// The part of a request whose bytes count.
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+}
+
 impl Request {
-    fn parse(line: &str) -> Result<Self, (Value, AppError)> {
+    fn parse(line: &str) -> Result<Self, (Id, AppError)> {
         let usage = |message: String| AppError::new(ErrorKind::Usage, message);
         let value: Value =
-            serde_json::from_str(line).map_err(|error| (Value::Null, usage(format!("not JSON: {error}"))))?;
+            serde_json::from_str(line).map_err(|error| (no_id(), usage(format!("not JSON: {error}"))))?;
         let Value::Object(mut fields) = value else {
-            return Err((Value::Null, usage("a request is an object such as {\"id\": 1, \"cmd\": \"list\"}".into())));
+            return Err((no_id(), usage("a request is an object such as {\"id\": 1, \"cmd\": \"list\"}".into())));
         };
-        let id = fields.remove("id").unwrap_or(Value::Null);
+        let envelope: Option<Envelope<'_>> = serde_json::from_str(line).ok();
+        let id = envelope.and_then(|envelope| envelope.id).map_or_else(no_id, ToOwned::to_owned);
+        fields.remove("id");
         let run_async = match fields.remove("async") {
             None => false,
             Some(Value::Bool(run_async)) => run_async,
             Some(_) => return Err((id, usage("async must be true or false".into()))),
         };
-        command(fields)
-            .map(|command| Self { id: id.clone(), run_async, command })
-            .map_err(|message| (id, usage(message)))
+        match command(fields) {
+            Ok(command) => Ok(Self { id, run_async, command }),
+            Err(message) => Err((id, usage(message))),
+        }
     }
 }
 
@@ -231,7 +267,7 @@ fn command(fields: Map<String, Value>) -> Result<Command, String> {
 
 /// Reads lines; `None` marks the end of the input. Bytes that are no UTF-8 make a line malformed, not
 /// the end.
-fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<String>>) {
+fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<Line>>) {
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
         loop {
@@ -240,7 +276,7 @@ fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<String>>
                 Ok(0) | Err(_) => break,
                 Ok(_) => {}
             }
-            if lines.send(Some(String::from_utf8_lossy(&line).into_owned())).is_err() {
+            if lines.send(Some(String::from_utf8(line))).is_err() {
                 return;
             }
         }
@@ -248,11 +284,10 @@ fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<String>>
     });
 }
 
-fn spawn_writer(values: Receiver<Value>) -> JoinHandle<()> {
+fn spawn_writer(lines: Receiver<String>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         let mut output = std::io::stdout().lock();
-        for value in values {
-            let mut line = value.to_string();
+        for mut line in lines {
             line.push('\n');
             // A reader that has left ends the answers, not the work.
             if output.write_all(line.as_bytes()).and_then(|()| output.flush()).is_err() {
@@ -289,11 +324,12 @@ mod tests {
 
     #[test]
     fn ids_come_back_whatever_they_are() {
-        for id in ["1", "null", "\"x\"", "{\"a\":[1]}"] {
-            let request = Request::parse(&format!(r#"{{"id": {id}, "cmd": "list"}}"#)).unwrap();
-            assert_eq!(request.id, serde_json::from_str::<Value>(id).unwrap());
+        for id in ["1", "null", "\"x\"", "{\"a\":[1]}", "123456789012345678901234567890", "1.50"] {
+            let request = Request::parse(&format!(r#"{{"id": {id}, "cmd": "list"}}"#)).map_err(|(_, e)| e).unwrap();
+            assert_eq!(request.id.get(), id);
+            assert!(success(&request.id, &json!({})).starts_with(&format!("{{\"id\":{id},\"ok\":true")));
             let (id_of_bad, _) = Request::parse(&format!(r#"{{"id": {id}, "cmd": "x"}}"#)).err().unwrap();
-            assert_eq!(id_of_bad, request.id);
+            assert_eq!(id_of_bad.get(), id);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::args::Action;
-use super::command::{Answer, Command, StopRequest, WaitFor, WaitRequest};
+use super::command::{Answer, CheckState, Command, StopRequest, WaitFor, WaitRequest};
 use super::contract::HostKind;
 use super::error::{AppError, ErrorKind, Exit};
 use super::report;
@@ -47,7 +47,12 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
             }
             match answer {
                 Answer::Receipt(receipt) if receipt.plan.is_none() && !receipt.is_clean() => Exit::NotClean,
+                Answer::Orphans(orphans) if orphans.swept.iter().any(|receipt| !receipt.is_clean()) => Exit::NotClean,
+                Answer::Doctor(checks) if checks.iter().any(|check| check.state == CheckState::Fail) => Exit::Failed,
                 Answer::Hello(_)
+                | Answer::Orphans(_)
+                | Answer::Extended(_)
+                | Answer::Doctor(_)
                 | Answer::Launched(_)
                 | Answer::Waited(_)
                 | Answer::List(_)

@@ -9,6 +9,8 @@ use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
 use crate::lifecycle::identity::{Identity, StartToken};
 use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::store::Quarantined;
+use crate::lifecycle::tether::Last;
 
 /// Something that a person or a script asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,6 +77,24 @@ pub enum Command {
     Stop(StopRequest),
     /// Ends what earlier stops left behind.
     Sweep(SweepRequest),
+    /// What is left of sessions without a manager.
+    Orphans {
+        /// Ends it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reap: Option<bool>,
+        /// Only this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+    },
+    /// Lets a session live longer.
+    Extend {
+        /// Which session.
+        session: String,
+        /// Seconds from now.
+        ceiling_s: f64,
+    },
+    /// How this host stands.
+    Doctor {},
     /// What can be launched.
     Recipes {},
     /// Asks for event lines from now on.
@@ -212,6 +232,82 @@ pub struct ScreenText {
     pub cursor: (u16, u16),
 }
 
+/// A session without a manager, or one that a stop did not end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Orphan {
+    /// What `list` says of it.
+    #[serde(flatten)]
+    pub row: SessionRow,
+    /// Seconds since its launch.
+    pub age_s: f64,
+    /// Why it is still here.
+    pub reason: String,
+    /// The last verdict that was written down.
+    pub last: Option<Last>,
+}
+
+/// Counters of a sweep of the records.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReapReport {
+    /// Records looked at.
+    pub seen: usize,
+    /// Verified and ended.
+    pub torn_down: usize,
+    /// Nothing was left.
+    pub already_gone: usize,
+    /// The pids name other processes now; nobody was signalled.
+    pub foreign: usize,
+    /// Nobody can tell; kept.
+    pub unverifiable: usize,
+    /// Something is left; kept.
+    pub failed: usize,
+    /// Looked after by a manager or by their own ceiling.
+    pub kept: usize,
+    /// Not ours to judge, or not readable; kept.
+    pub quarantined: usize,
+    /// How the process table was read.
+    pub inspector: String,
+}
+
+/// The answer to `orphans`.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Orphans {
+    /// Who is left.
+    pub orphans: Vec<Orphan>,
+    /// Records that are left alone.
+    pub quarantined: Vec<Quarantined>,
+    /// With `reap`: what was observed.
+    pub swept: Vec<Receipt>,
+    /// Counters.
+    pub report: ReapReport,
+}
+
+/// One line of `doctor`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// `ok`, `warn` or `fail`.
+    pub state: CheckState,
+    /// What was seen.
+    pub detail: String,
+    /// The way out, where it is not ok.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way_out: Option<String>,
+}
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CheckState {
+    /// As it should be.
+    Ok,
+    /// Works, with less certainty or comfort.
+    Warn,
+    /// Does not work.
+    Fail,
+}
+
 /// The answer to a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
@@ -238,6 +334,12 @@ pub enum Answer {
         /// The new session.
         launched: Launched,
     },
+    /// To `orphans`.
+    Orphans(Box<Orphans>),
+    /// To `extend`: seconds since the Unix epoch until which it may live, for display.
+    Extended(f64),
+    /// To `doctor`.
+    Doctor(Vec<Check>),
     /// To `recipes`.
     Recipes(Vec<RecipeRow>),
     /// To everything else.
@@ -261,6 +363,9 @@ impl Answer {
                 value["receipt"] = json!(receipt);
                 value
             }
+            Self::Orphans(orphans) => json!(orphans),
+            Self::Extended(not_after) => json!({ "not_after": not_after }),
+            Self::Doctor(checks) => json!({ "checks": checks }),
             Self::Recipes(recipes) => json!({ "recipes": recipes }),
             Self::Done => json!({}),
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::command::{Answer, Launched, Waited};
+use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
 use super::contract::{SessionRow, Tree};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
 use crate::text::escape;
@@ -19,6 +19,9 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Logs(text) => lines(text),
         Answer::Receipt(receipt) => self::receipt(receipt),
         Answer::Restarted { receipt, launched } => format!("{}{}", self::receipt(receipt), self::launched(launched)),
+        Answer::Orphans(orphans) => self::orphans(orphans),
+        Answer::Extended(not_after) => format!("it may live until {not_after:.0} (seconds since the Unix epoch)\n"),
+        Answer::Doctor(checks) => doctor(checks),
         Answer::Recipes(rows) => {
             let cells = rows.iter().map(|row| {
                 let state = row.reason.clone().unwrap_or_else(|| row.source.clone());
@@ -191,6 +194,47 @@ pub(super) fn receipt(receipt: &Receipt) -> String {
         writeln!(text, "  note: {}", escape(note)).ok();
     }
     text
+}
+
+fn orphans(orphans: &Orphans) -> String {
+    let mut text = String::new();
+    for orphan in &orphans.orphans {
+        let row = &orphan.row;
+        let cpu = row.cpu_pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%"));
+        let memory = row.rss_bytes.map_or_else(|| "-".into(), bytes);
+        let (verdict, age) = (row.verdict.name(), age(orphan.age_s));
+        writeln!(
+            text,
+            "{}  {verdict}, {age} old, {} processes, {cpu}, {memory}: {}",
+            row.session,
+            row.processes,
+            escape(&row.command)
+        )
+        .ok();
+        writeln!(text, "  {}", escape(&orphan.reason)).ok();
+    }
+    for record in &orphans.quarantined {
+        writeln!(text, "left alone: {}: {}", escape(&record.path.to_string_lossy()), escape(&record.reason)).ok();
+    }
+    for receipt in &orphans.swept {
+        text.push_str(&self::receipt(receipt));
+    }
+    if text.is_empty() { "no orphans\n".into() } else { text }
+}
+
+fn doctor(checks: &[Check]) -> String {
+    checks.iter().fold(String::new(), |mut text, check| {
+        let state = match check.state {
+            CheckState::Ok => "ok",
+            CheckState::Warn => "warn",
+            CheckState::Fail => "FAIL",
+        };
+        writeln!(text, "{state:<5} {}: {}", check.name, escape(&check.detail)).ok();
+        if let Some(way_out) = &check.way_out {
+            writeln!(text, "      -> {}", escape(way_out)).ok();
+        }
+        text
+    })
 }
 
 /// Lays out rows in columns; the last column is not padded.

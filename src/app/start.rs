@@ -87,7 +87,16 @@ fn face(args: &Args) -> Result<Exit, AppError> {
     })?;
     let server = server(args, &paths, &config)?;
     let runtime = Runtime::new(Setup { paths, config, inspector, server })?;
-    let interrupted = signals();
+    let interrupted = signals(&runtime);
+    let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
+    if launches {
+        // Before anything of this run exists: what earlier runs left is settled, and said.
+        let (report, swept) = runtime.reap();
+        tracing::info!(?report, "records of earlier runs");
+        for receipt in swept {
+            tracing::warn!(session = receipt.session, dead = ?receipt.dead, "a session of an earlier run was ended");
+        }
+    }
     match (&args.action, input) {
         (Some(action), _) => {
             if matches!(action, Action::Launch(_)) {
@@ -175,12 +184,16 @@ fn server(args: &Args, paths: &Paths, config: &Config) -> Result<Server, AppErro
     Ok(Server::new(socket, conf, std::env::vars_os()))
 }
 
-/// Says when somebody wants us to end. A second signal finds the first still being acted on.
-fn signals() -> Receiver<()> {
+/// Says when somebody wants us to end: whoever waits for a session ends at once, a stop that is under way is
+/// finished. An inherited `SIG_IGN` of CHLD would reap our children behind our back.
+fn signals(runtime: &Runtime) -> Receiver<()> {
     let (sender, receiver) = channel();
+    signal_hook::flag::register(signal_hook::consts::SIGCHLD, std::sync::Arc::default()).ok();
+    let runtime = runtime.clone();
     if let Ok(mut signals) = signal_hook::iterator::Signals::new([1, 2, 15]) {
         std::thread::spawn(move || {
             for _ in signals.forever() {
+                runtime.interrupt();
                 if sender.send(()).is_err() {
                     return;
                 }

@@ -16,6 +16,7 @@ use super::identity::Identity;
 use super::inspect::{Inspector, Unreadable};
 use super::kill::{Signal, Undelivered, deliver};
 use super::receipt::{OutcomeKind, SignalSent, Via};
+use super::rows::command_of;
 use super::teardown::{Event, Ladder, State, Step, Teardown};
 use super::tree::{Captured, Depth, Fate, Member};
 use super::verdict::VerdictKind;
@@ -25,10 +26,10 @@ use super::verdict::VerdictKind;
 pub enum Observed {
     /// A signal was delivered.
     Signalled(Identity, Signal),
-    /// A process was observed dead.
-    Exited(Identity),
-    /// A process joined that was not in the first capture.
-    Newcomer(Identity),
+    /// A process was observed dead; its masked command line.
+    Exited(Identity, String),
+    /// A process joined that was not in the first capture; its masked command line.
+    Newcomer(Identity, String),
 }
 
 /// What a teardown needs besides its targets.
@@ -88,7 +89,7 @@ pub fn conduct(
             Step::Signal(target, signal) => {
                 let event = shell.signal(&target, signal, stage);
                 if let Event::Exited(identity) = &event {
-                    (stage.observe)(Observed::Exited(identity.clone()));
+                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(identity)));
                 }
                 teardown.handle(event);
             }
@@ -96,16 +97,16 @@ pub fn conduct(
                 let before: BTreeSet<Identity> = shell.members.keys().cloned().collect();
                 let captured = rescan(depth);
                 let targets: Vec<_> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
-                for newcomer in targets.iter().filter(|identity| !before.contains(identity)) {
-                    (stage.observe)(Observed::Newcomer(newcomer.clone()));
-                }
                 shell.take_in(captured);
+                for newcomer in targets.iter().filter(|identity| !before.contains(identity)) {
+                    (stage.observe)(Observed::Newcomer(newcomer.clone(), shell.command(newcomer)));
+                }
                 teardown.handle(Event::Scanned(targets));
             }
             Step::Wait(until) => {
                 let until = stage.deadline.map_or(until, |deadline| until.min(deadline));
                 for identity in shell.wait(&teardown.alive(), until, stage.inspector) {
-                    (stage.observe)(Observed::Exited(identity.clone()));
+                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity)));
                     teardown.handle(Event::Exited(identity));
                 }
             }
@@ -115,7 +116,7 @@ pub fn conduct(
     // The last word on everybody who is not known to be dead is a look, not a memory.
     for identity in teardown.alive() {
         if shell.members.get(&identity).is_some_and(|member| member.pinned.has_ended(stage.inspector)) {
-            (stage.observe)(Observed::Exited(identity.clone()));
+            (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity)));
             teardown.handle(Event::Exited(identity));
         }
     }
@@ -137,6 +138,10 @@ struct Shell {
 }
 
 impl Shell {
+    fn command(&self, identity: &Identity) -> String {
+        self.members.get(identity).map(|member| command_of(member).0).unwrap_or_default()
+    }
+
     /// Adds members that are not held yet; the union of all captures stays.
     fn take_in(&mut self, captured: Captured) {
         for member in captured.members {

@@ -206,9 +206,9 @@ impl Total {
     fn merge(&mut self, ended: Ended) {
         for (identity, state) in ended.targets {
             let known = self.targets.get(&identity);
-            // It was signalled in the first teardown, whatever the second one did not have to do.
+            // It was alive in the first teardown, whatever the second one did not have to do.
             let state = match (known, state) {
-                (Some(State::Alive { signalled: true, .. }), State::AlreadyGone) => State::Exited,
+                (Some(State::Alive { .. }), State::AlreadyGone) => State::Exited,
                 (_, state) => state,
             };
             self.targets.insert(identity, state);

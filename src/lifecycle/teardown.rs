@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use super::identity::Identity;
 use super::kill::Signal;
 use super::receipt::OutcomeKind;
-use super::tree::Depth;
+use super::scope::Depth;
 
 /// How a session is ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,9 +86,9 @@ pub enum State {
         /// Why a signal did not reach it.
         blocked: Option<String>,
     },
-    /// Observed dead after a signal of ours.
+    /// Observed dead after the first signal of ours to anybody.
     Exited,
-    /// Observed dead before any signal of ours.
+    /// Observed dead before that.
     AlreadyGone,
     /// Judged, and not signalled.
     Denied(OutcomeKind, String),
@@ -141,6 +141,8 @@ pub struct Teardown {
     phase: Phase,
     deadline: Option<Instant>,
     escalated: bool,
+    /// A signal of this teardown was delivered to somebody.
+    begun: bool,
     rounds: u32,
     deaths_before: usize,
 }
@@ -158,6 +160,7 @@ impl Teardown {
             phase,
             deadline: None,
             escalated: false,
+            begun: false,
             rounds: 0,
             deaths_before: 0,
         };
@@ -233,15 +236,19 @@ impl Teardown {
     pub fn handle(&mut self, event: Event) {
         match event {
             Event::Delivered(identity, _) => {
+                self.begun = true;
                 if let Some(State::Alive { signalled, blocked }) = self.targets.get_mut(&identity) {
                     *signalled = true;
                     *blocked = None;
                 }
             }
             Event::Denied(identity, OutcomeKind::Exited | OutcomeKind::AlreadyGone, _) | Event::Exited(identity) => {
-                if let Some(state) = self.targets.get_mut(&identity) {
-                    let signalled = matches!(state, State::Alive { signalled: true, .. } | State::Exited);
-                    *state = if signalled { State::Exited } else { State::AlreadyGone };
+                // A child may die of its parent's death: what died once the stop had begun, died of the stop.
+                let begun = self.begun;
+                if let Some(state) = self.targets.get_mut(&identity)
+                    && matches!(state, State::Alive { .. } | State::Denied(..))
+                {
+                    *state = if begun { State::Exited } else { State::AlreadyGone };
                 }
                 self.queue.retain(|(queued, _)| *queued != identity);
             }

@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::identity::{Identity, Pid, StartToken};
 use super::kill::Signal;
 use super::receipt::Membership;
+use super::scope::Scope;
 use super::teardown::Ladder;
-use super::tree::Scope;
 use super::verdict::VerdictKind;
 
 /// Version of the record's shape. A newer one is shown and left alone.

@@ -12,26 +12,8 @@ use super::identity::{Identity, Pid};
 use super::inspect::{Facts, Inspector, Snapshot, Start, Unreadable};
 use super::kept;
 use super::receipt::Membership;
+pub use super::scope::{Depth, Scope};
 use super::verdict::VerdictKind;
-
-/// What is recorded of a session, from which its members follow.
-#[derive(Clone, Debug, Default)]
-pub struct Scope {
-    /// The workload: root of the tree, and leader of its kernel session in a PTY.
-    pub workload: Option<Identity>,
-    /// Our warden of the session: everything below it belongs to the session.
-    pub warden: Option<Identity>,
-    /// Our front of the session: the root of its first tmux pane.
-    pub front: Option<Identity>,
-    /// The roots of all panes, as tmux names them now.
-    pub panes: Vec<Pid>,
-    /// Identities that an earlier capture bound to the session.
-    pub known: Vec<(Identity, BTreeSet<Membership>)>,
-    /// `reparented` members that are not members in another way are reported, not ended.
-    pub report_escapees: bool,
-    /// Kept daemons that a person chose to end all the same.
-    pub end_kept: bool,
-}
 
 /// One process that belongs to a session.
 #[derive(Debug)]
@@ -90,15 +72,6 @@ impl Captured {
     pub fn to_end(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.fate == Fate::End)
     }
-}
-
-/// How much of the process table a capture reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Depth {
-    /// Only our trees: the cost follows them.
-    Trees,
-    /// The whole host, which also finds members of a kernel session outside the trees.
-    Host,
 }
 
 /// Where the members are looked for: the recorded processes that are still who they were.

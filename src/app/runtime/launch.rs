@@ -105,11 +105,7 @@ impl Inner {
                 (HostKind::Tmux, Kind::Agent | Kind::Shell) => 2.0 * DAY_S,
                 (HostKind::Tmux, Kind::Serve | Kind::Download) => 30.0 * DAY_S,
             });
-        if !ceiling_s.is_finite() || ceiling_s <= 0.0 || ceiling_s > 3650.0 * DAY_S {
-            return Err(usage(format!(
-                "ceiling_s is {ceiling_s}: it must be a number of seconds above 0 and at most ten years"
-            )));
-        }
+        let ceiling_s = ceiling(ceiling_s)?;
         let grace_s = grace(request.grace_s.or(recipe.and_then(|recipe| recipe.stop.grace_s)))?;
         let cwd = working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
         let id = self.fresh_id(kind);
@@ -122,6 +118,9 @@ impl Inner {
         let requested = request.env.as_ref().unwrap_or(&empty);
         if let Some(bad) = requested.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
             return Err(usage(format!("env: {bad:?} is no name of a variable")));
+        }
+        if let Some((name, _)) = requested.iter().find(|(_, value)| value.contains('\0')) {
+            return Err(usage(format!("env: the value of {name} holds a NUL, which no environment can")));
         }
         let ingredients = Ingredients {
             session: &id,
@@ -409,6 +408,15 @@ pub(super) fn grace(seconds: Option<f64>) -> Result<f64, AppError> {
         Ok(seconds)
     } else {
         Err(usage(format!("grace_s is {seconds}: it must be a number of seconds from 0 to 86400")))
+    }
+}
+
+/// Checks a ceiling: always finite.
+pub(super) fn ceiling(seconds: f64) -> Result<f64, AppError> {
+    if seconds.is_finite() && seconds > 0.0 && seconds <= 3650.0 * DAY_S {
+        Ok(seconds)
+    } else {
+        Err(usage(format!("ceiling_s is {seconds}: it must be a number of seconds above 0 and at most ten years")))
     }
 }
 

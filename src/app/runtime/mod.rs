@@ -4,12 +4,14 @@
 //! it: the screen calls it from worker threads. State is held per session behind short locks; a stop holds
 //! the session's own lock, never the runtime's.
 
+mod doctor;
 mod enter;
 mod environment;
 mod hosts;
 pub mod hub;
 mod launch;
 mod query;
+mod reaper;
 mod sampler;
 mod session;
 mod stopper;
@@ -113,10 +115,16 @@ impl Runtime {
         Ok(runtime)
     }
 
+    /// Sweeps the records that earlier runs left, before anything of this run exists.
+    pub fn reap(&self) -> (super::command::ReapReport, Vec<crate::lifecycle::receipt::Receipt>) {
+        self.inner.reap()
+    }
+
     /// Starts the threads that watch for exits and look at the process table every second.
     pub fn watch(&self) {
         watch::start(&self.inner);
         sampler::start(&self.inner);
+        reaper::start(&self.inner);
     }
 
     /// Carries a command out.
@@ -142,6 +150,11 @@ impl Runtime {
             Command::Restart { session, confirm } => inner.restart(session, confirm.as_deref()),
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
+            Command::Orphans { reap, session } => inner
+                .orphans(reap.unwrap_or(false), session.as_deref())
+                .map(|orphans| Answer::Orphans(Box::new(orphans))),
+            Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
+            Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),
             Command::Recipes {} => Ok(Answer::Recipes(inner.config.rows())),
             // The batch writes the events; there is nothing to carry out here.
             Command::Subscribe {} | Command::Quit {} => Ok(Answer::Done),
@@ -153,6 +166,12 @@ impl Runtime {
         self.inner.hub.subscribe()
     }
 
+    /// Nothing is launched and nobody waits any more. A stop that is under way is finished.
+    pub fn interrupt(&self) {
+        self.inner.closing.store(true, Ordering::SeqCst);
+        self.inner.changed();
+    }
+
     /// Ends all subscriptions; what was published before still arrives.
     pub fn end_events(&self) {
         self.inner.hub.close();
@@ -160,7 +179,7 @@ impl Runtime {
 
     /// Tears down every PTY session of this run; tmux sessions stay. Returns the receipts.
     pub fn close(&self) -> Vec<crate::lifecycle::receipt::Receipt> {
-        self.inner.closing.store(true, Ordering::SeqCst);
+        self.interrupt();
         self.inner.stop_owned()
     }
 
@@ -245,6 +264,12 @@ impl Inner {
         let guard = self.changes.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *guard;
         drop(self.changes.1.wait_timeout_while(guard, at_most, |now| *now == before));
+    }
+
+    /// Sleeps until `ready` says so; it is asked again after every change.
+    fn sleep_until(&self, mut ready: impl FnMut() -> bool) {
+        let guard = self.changes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changes.1.wait_while(guard, |_| !ready()));
     }
 
     fn is_closing(&self) -> bool {

@@ -102,6 +102,13 @@ impl Inner {
                 )
             })?;
             self.note(session, &captured, workload);
+            if captured.blind {
+                let message = format!(
+                    "the processes of {} cannot be told: there is no process inspector; drop --inspector none",
+                    session.id
+                );
+                return Err(AppError::new(ErrorKind::Unverifiable, message));
+            }
             let alike = lookalikes(captured.members.iter(), &self.inspector);
             let escapees = captured
                 .members
@@ -116,7 +123,6 @@ impl Inner {
     }
 
     /// Returns the tree as the sampler last saw it, without looking again.
-    #[expect(dead_code, reason = "read by the screen")]
     pub(super) fn sampled_tree(session: &Session) -> Tree {
         let state = session.state();
         let escapees = state.sample.rows.values().filter(|sampled| sampled.escapee);
@@ -269,4 +275,75 @@ impl Inner {
 
 fn rows_of(session: &Arc<Session>) -> Vec<crate::lifecycle::receipt::ProcessRow> {
     session.state().sample.rows.values().map(|sampled| sampled.row.clone()).collect()
+}
+
+/// What the screen asks, without waiting for anything but short locks.
+impl super::Runtime {
+    /// Returns all sessions as they were last sampled.
+    pub fn rows(&self) -> Vec<SessionRow> {
+        let inner = &self.inner;
+        inner.take_in();
+        inner.all().iter().map(|session| inner.session_row(session)).collect()
+    }
+
+    /// Returns the tree of a session as it was last sampled.
+    pub fn sampled(&self, session: &str) -> Option<Tree> {
+        let session = self.inner.lock().by_id.get(session).cloned()?;
+        Some(Inner::sampled_tree(&session))
+    }
+
+    /// Looks at the processes of a session now.
+    ///
+    /// # Errors
+    /// As for the command `tree`.
+    pub fn look(&self, session: &str) -> Result<Tree, AppError> {
+        self.inner.tree(session)
+    }
+
+    /// Returns what can be launched.
+    pub fn recipes(&self) -> Vec<crate::app::config::RecipeRow> {
+        self.inner.config.rows()
+    }
+
+    /// Returns the emulator of a PTY session of this run.
+    pub fn screen_of(&self, session: &str) -> Option<Arc<std::sync::Mutex<crate::pty::screen::Screen>>> {
+        let session = self.inner.lock().by_id.get(session).cloned()?;
+        session.pty.as_ref().map(|owned| owned.pty.screen())
+    }
+
+    /// Returns the first pane of a session that lives in tmux.
+    pub fn pane(&self, session: &str) -> Option<(Server, PaneRow)> {
+        let session = self.inner.lock().by_id.get(session).cloned()?;
+        self.inner.pane_of(&session).ok()
+    }
+
+    /// Types bytes into a PTY session of this run.
+    pub fn type_bytes(&self, session: &str, bytes: Vec<u8>) {
+        let session = self.inner.lock().by_id.get(session).cloned();
+        if let Some(owned) = session.as_ref().and_then(|session| session.pty.as_ref()) {
+            owned.pty.write(bytes);
+        }
+    }
+
+    /// Gives the terminal of a PTY session of this run another size.
+    pub fn resize_owned(&self, session: &str, rows: u16, cols: u16) {
+        let session = self.inner.lock().by_id.get(session).cloned();
+        if let Some(owned) = session.as_ref().and_then(|session| session.pty.as_ref()) {
+            let size = Size::clamped(rows, cols);
+            // A terminal that is closed keeps its last size.
+            drop(owned.pty.resize(size));
+        }
+    }
+
+    /// Tells whether the runtime is ending.
+    pub fn is_closing(&self) -> bool {
+        self.inner.is_closing()
+    }
+
+    /// Waits until some PTY session prints; returns a number that counts what was printed so far.
+    pub fn wait_for_output(&self, seen: u64) -> u64 {
+        use std::sync::atomic::Ordering;
+        self.inner.sleep_until(|| self.inner.screens.load(Ordering::Relaxed) != seen || self.inner.is_closing());
+        self.inner.screens.load(Ordering::Relaxed)
+    }
 }

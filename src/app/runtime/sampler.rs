@@ -103,7 +103,7 @@ impl Inner {
             for (identity, sampled) in &merged {
                 let pid = identity.pid.raw();
                 match state.sample.rows.get(identity) {
-                    None if !first => events.push(Event::ProcessNew {
+                    None if !first && !state.told_new.contains(identity) => events.push(Event::ProcessNew {
                         session: session.id.clone(),
                         pid,
                         command: sampled.row.command.clone(),
@@ -124,7 +124,7 @@ impl Inner {
                 }
                 let verdict = verify(identity, &self.inspector);
                 let since = known.gone_since.unwrap_or(now);
-                if known.gone_since.is_none() {
+                if known.gone_since.is_none() && !state.told_gone.contains(identity) {
                     events.push(Event::ProcessGone {
                         session: session.id.clone(),
                         pid: identity.pid.raw(),

@@ -1,6 +1,6 @@
 //! One session as the runtime holds it: its record, its host, and what was last seen of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,10 @@ pub(super) struct State {
     pub(super) receipt: Option<Receipt>,
     pub(super) last_phase: Option<Phase>,
     pub(super) sample: Sample,
+    /// Whose coming and going a stop has told already.
+    pub(super) told_new: BTreeSet<Identity>,
+    /// See `told_new`.
+    pub(super) told_gone: BTreeSet<Identity>,
 }
 
 /// The last look at the members.
@@ -86,6 +90,8 @@ impl Session {
             receipt: None,
             last_phase: None,
             sample: Sample::default(),
+            told_new: BTreeSet::new(),
+            told_gone: BTreeSet::new(),
             tether,
         };
         let id = state.tether.session.clone();

@@ -52,6 +52,31 @@ impl Inner {
         self.end(&session, how)
     }
 
+    /// Ends what is left of a session that nobody looks after.
+    pub(super) fn end_unattended(self: &Arc<Self>, session: &Arc<Session>) -> Result<Receipt, AppError> {
+        self.end(session, How::default())
+    }
+
+    /// Lets a session live until `seconds` from now. Its warden reads the record when its timer fires.
+    pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
+        let session = self.find(reference)?;
+        let seconds = super::launch::ceiling(seconds)?;
+        if session.state().settled {
+            return Err(AppError::new(ErrorKind::Failed, format!("{} has ended", session.id)));
+        }
+        let _lock = self.take_lock(&session.id)?;
+        let mut tether = session.tether();
+        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
+        tether.not_after = super::launch::boottime() + seconds;
+        tether.not_after_wall = wall + seconds;
+        self.store.save(&tether).map_err(|error| {
+            AppError::new(ErrorKind::State, format!("the record of {} could not be written: {error}", session.id))
+        })?;
+        let not_after = tether.not_after_wall;
+        session.state().tether = tether;
+        Ok(not_after)
+    }
+
     pub(super) fn sweep(self: &Arc<Self>, request: &SweepRequest) -> Result<Receipt, AppError> {
         let how = How {
             dry_run: request.dry_run.unwrap_or(false),
@@ -196,11 +221,11 @@ impl Inner {
             timeout: timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())),
             sweep: how.sweep,
         };
-        let outcome = stop(&order, &mut host, &guard, &self.inspector, &mut |seen| self.tell(&session.id, seen));
-        session.state().stopping = false;
+        let outcome = stop(&order, &mut host, &guard, &self.inspector, &mut |seen| self.tell(session, seen));
         let mut receipt = match outcome {
             Ok(receipt) => receipt,
             Err(refusal) => {
+                session.state().stopping = false;
                 self.changed();
                 return Err(refused(&session.id, &refusal));
             }
@@ -245,19 +270,27 @@ impl Inner {
         }
     }
 
-    fn tell(&self, session: &str, seen: Observed) {
-        let session = session.to_owned();
-        match seen {
+    /// Tells what happens in a stop while it happens; the sampler does not tell it again.
+    fn tell(&self, session: &Arc<Session>, seen: Observed) {
+        let id = session.id.clone();
+        let event = match seen {
             Observed::Signalled(identity, signal) => {
-                self.publish(Event::Signal { session, pid: identity.pid.raw(), signal: signal.name().into() });
+                Event::Signal { session: id, pid: identity.pid.raw(), signal: signal.name().into() }
             }
-            Observed::Exited(identity) => {
-                self.publish(Event::ProcessGone { session, pid: identity.pid.raw(), command: String::new() });
+            Observed::Exited(identity, command) => {
+                let pid = identity.pid.raw();
+                if !session.state().told_gone.insert(identity) {
+                    return;
+                }
+                Event::ProcessGone { session: id, pid, command }
             }
-            Observed::Newcomer(identity) => {
-                self.publish(Event::ProcessNew { session, pid: identity.pid.raw(), command: String::new() });
+            Observed::Newcomer(identity, command) => {
+                let pid = identity.pid.raw();
+                session.state().told_new.insert(identity);
+                Event::ProcessNew { session: id, pid, command }
             }
-        }
+        };
+        self.publish(event);
     }
 
     /// Writes down what was observed; the tether goes only when everything was observed dead.
@@ -281,6 +314,7 @@ impl Inner {
         }
         {
             let mut state = session.state();
+            state.stopping = false;
             state.tether = tether;
             state.settled = clean;
             state.over |= clean;

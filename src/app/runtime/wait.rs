@@ -46,6 +46,9 @@ impl Inner {
             if let Some(waited) = self.come_true(&session, request.what, pattern.as_ref())? {
                 return Ok(waited);
             }
+            if self.is_closing() {
+                return Err(failed(&session, "cookbook-tui is ending"));
+            }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
                 let (phase, detail) = session.phase();

@@ -1,0 +1,232 @@
+//! The live screen of a pane in tmux: a control-mode client fills an emulator of ours.
+//!
+//! It watches without a size and changes nothing that others see. Only when nobody else is attached, and a
+//! person gives the pane another size, is its window resized.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::pty::screen::{HistoryLimit, Screen, Size};
+use crate::tmux::control::{Client, Ear, Heard, attach};
+use crate::tmux::decoder::Notification;
+use crate::tmux::parse::PaneRow;
+use crate::tmux::{PaneId, Server, TmuxError, WindowId};
+
+/// Output that waits longer than this is dropped by tmux, and the pane captured anew.
+const PAUSE_AFTER_S: u32 = 2;
+/// Lines of history that a capture brings along.
+const HISTORY: u32 = 2000;
+
+/// A pane that is watched. Dropping it detaches.
+pub(super) struct TmuxView {
+    shared: Arc<Shared>,
+    server: Server,
+    pane: PaneId,
+    window: WindowId,
+}
+
+struct Shared {
+    client: Mutex<Option<Client>>,
+}
+
+impl TmuxView {
+    /// Attaches to a pane's session; `screen` shows the pane from then on, and `changed` is called whenever
+    /// it does.
+    pub(super) fn attach(
+        server: &Server,
+        pane: &PaneRow,
+        screen: Arc<Mutex<Screen>>,
+        changed: impl Fn() + Send + 'static,
+    ) -> Result<Self, TmuxError> {
+        let pause = NonZeroU32::new(PAUSE_AFTER_S).unwrap_or(NonZeroU32::MIN);
+        let (mut client, ear) = attach(server, &pane.session, pause)?;
+        client.capture(pane.pane, HISTORY).map_err(TmuxError::Io)?;
+        let shared = Arc::new(Shared { client: Mutex::new(Some(client)) });
+        let mut listener = Listener {
+            ear,
+            shared: Arc::clone(&shared),
+            pane: pane.pane,
+            screen,
+            waiting: Waiting::Attach,
+            parts: Vec::new(),
+        };
+        std::thread::spawn(move || listener.run(&changed));
+        Ok(Self { shared, server: server.clone(), pane: pane.pane, window: pane.window })
+    }
+
+    pub(super) fn type_bytes(&mut self, bytes: &[u8]) {
+        if let Some(client) = self.shared.lock().as_mut() {
+            // A server that takes nothing more has a mebibyte to read first.
+            drop(client.type_bytes(self.pane, bytes));
+        }
+    }
+
+    /// Gives the window another size, where nobody else looks at it. The listener sees the new layout and
+    /// captures anew.
+    pub(super) fn resize(&self, size: Size) {
+        let (server, pane, window) = (self.server.clone(), self.pane, self.window);
+        std::thread::spawn(move || {
+            // Our own control client counts as one.
+            let alone = server.pane(&pane).is_ok_and(|row| row.attached <= 1);
+            let same = server.pane(&pane).is_ok_and(|row| (row.height, row.width) == (size.rows, size.cols));
+            if alone && !same {
+                drop(server.resize(&window, size.rows, size.cols));
+            }
+        });
+    }
+}
+
+impl Drop for TmuxView {
+    fn drop(&mut self) {
+        self.shared.lock().take();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Client>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Which replies are still to come: that to the attach itself, then the three of a capture.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Waiting {
+    Attach,
+    Capture,
+    Nothing,
+}
+
+struct Listener {
+    ear: Ear,
+    shared: Arc<Shared>,
+    pane: PaneId,
+    screen: Arc<Mutex<Screen>>,
+    waiting: Waiting,
+    parts: Vec<Vec<Vec<u8>>>,
+}
+
+impl Listener {
+    fn run(&mut self, changed: &impl Fn()) {
+        loop {
+            let heard = match self.ear.listen(Duration::from_secs(1)) {
+                Ok(Heard::Notifications(heard)) => heard,
+                Ok(Heard::Silence) => {
+                    let mut client = self.shared.lock();
+                    match client.as_mut() {
+                        // What the server did not take before it may take now.
+                        Some(client) => drop(client.flush()),
+                        None => return,
+                    }
+                    continue;
+                }
+                Ok(Heard::Closed) | Err(_) => return,
+            };
+            let mut drawn = false;
+            for notification in heard {
+                drawn |= self.take(notification);
+            }
+            if drawn {
+                changed();
+            }
+        }
+    }
+
+    fn take(&mut self, notification: Notification) -> bool {
+        match notification {
+            Notification::Reply(_) if self.waiting == Waiting::Attach => {
+                self.waiting = Waiting::Capture;
+                false
+            }
+            Notification::Reply(reply) if self.waiting == Waiting::Capture => {
+                self.parts.push(reply.lines);
+                if self.parts.len() < 2 {
+                    return false;
+                }
+                self.waiting = Waiting::Nothing;
+                self.redraw();
+                true
+            }
+            // What comes before the capture is in the capture.
+            Notification::Output { pane, bytes, .. } if pane == self.pane && self.waiting == Waiting::Nothing => {
+                self.lock_screen().process(&bytes);
+                true
+            }
+            Notification::Pause(pane) if pane == self.pane => {
+                self.recapture(true);
+                false
+            }
+            Notification::LayoutChange { .. } => {
+                self.recapture(false);
+                false
+            }
+            Notification::Reply(_)
+            | Notification::Output { .. }
+            | Notification::Pause(_)
+            | Notification::Continue(_)
+            | Notification::Exit { .. }
+            | Notification::WindowClose(_)
+            | Notification::SessionChanged { .. }
+            | Notification::SessionsChanged
+            | Notification::Unknown(_)
+            | Notification::Overlong(_) => false,
+        }
+    }
+
+    fn recapture(&mut self, resume: bool) {
+        if self.waiting == Waiting::Capture {
+            return;
+        }
+        let mut client = self.shared.lock();
+        let Some(client) = client.as_mut() else { return };
+        if resume {
+            drop(client.resume(self.pane));
+        }
+        if client.capture(self.pane, HISTORY).is_ok() {
+            self.parts.clear();
+            self.waiting = Waiting::Capture;
+        }
+    }
+
+    /// Paints what the two replies say: the pane's facts, and its contents.
+    fn redraw(&mut self) {
+        let facts = self.parts.first().and_then(|lines| lines.first()).cloned().unwrap_or_default();
+        let facts = String::from_utf8_lossy(&facts).into_owned();
+        let numbers: Vec<u16> = facts.split(' ').filter_map(|word| word.parse().ok()).collect();
+        let lines = self.parts.get(1).cloned().unwrap_or_default();
+        self.parts.clear();
+        let [cols, rows, x, y, alternate, cursor, keypad, mouse, any, sgr] = numbers[..] else { return };
+        let size = Size::clamped(rows, cols);
+        let mut fresh = Screen::new(size, HistoryLimit::default());
+        let mut text = Vec::new();
+        let on = |text: &mut Vec<u8>, flag: u16, mode: &str| {
+            if flag == 1 {
+                text.extend_from_slice(mode.as_bytes());
+            }
+        };
+        on(&mut text, alternate, "\x1b[?1049h");
+        // The contents end with the last row of the screen; trailing blank rows count.
+        for (index, line) in lines.iter().enumerate() {
+            if index > 0 {
+                text.extend_from_slice(b"\r\n");
+            }
+            text.extend_from_slice(b"\x1b[m");
+            text.extend_from_slice(line);
+        }
+        text.extend_from_slice(format!("\x1b[m\x1b[{};{}H", y + 1, x + 1).as_bytes());
+        on(&mut text, cursor, "\x1b[?1h");
+        on(&mut text, keypad, "\x1b=");
+        on(&mut text, mouse, "\x1b[?1000h");
+        on(&mut text, any, "\x1b[?1003h");
+        on(&mut text, sgr, "\x1b[?1006h");
+        fresh.process(&text);
+        let mut screen = self.lock_screen();
+        let generation = screen.generation();
+        *screen = fresh;
+        screen.outrun(generation);
+    }
+
+    fn lock_screen(&self) -> std::sync::MutexGuard<'_, Screen> {
+        self.screen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,151 @@
+//! `doctor`: what this host gives us to work with, each line with the way out.
+
+use std::path::Path;
+
+use super::Inner;
+use crate::app::command::{Check, CheckState};
+use crate::lifecycle::identity::Pid;
+use crate::lifecycle::inspect::InspectorKind;
+use crate::lifecycle::kill::{Existence, probe};
+use crate::tmux::Probe;
+
+impl Inner {
+    pub(super) fn doctor(&self) -> Vec<Check> {
+        let mut checks = vec![self.inspector_check(), pidfd_check(self), subreaper_check()];
+        checks.extend(self.tmux_checks());
+        checks.push(directory("state directory", &self.paths.state_dir));
+        checks.push(directory("runtime directory", &self.paths.runtime_dir));
+        checks.push(self.record_check());
+        checks.push(self.namespace_check());
+        checks.push(self.config_check());
+        checks
+    }
+
+    fn inspector_check(&self) -> Check {
+        match self.inspector.kind() {
+            InspectorKind::Procfs => ok("inspector", "procfs"),
+            InspectorKind::Ps => warn("inspector", "ps: start times have a resolution of one second", "mount procfs"),
+            InspectorKind::None => fail("inspector", "none: every verdict is unverifiable", "drop --inspector none"),
+        }
+    }
+
+    fn tmux_checks(&self) -> Vec<Check> {
+        let version = match self.server.version() {
+            Ok(version) => ok("tmux", format!("{version}")),
+            Err(error) => {
+                warn("tmux", error.to_string(), "install tmux 3.2 or later; until then sessions live in PTYs")
+            }
+        };
+        let socket = self.server.socket_path().display().to_string();
+        let server = match self.server.probe() {
+            Probe::Running { pid } => match self.server.answering_pid() {
+                Ok(answered) if answered == pid => ok("tmux server", format!("process {pid} on {socket}")),
+                Ok(answered) => fail(
+                    "tmux server",
+                    format!("process {pid} listens on {socket}, {answered} answers"),
+                    "look who uses this socket",
+                ),
+                Err(error) => fail(
+                    "tmux server",
+                    format!("process {pid} on {socket}: {error}"),
+                    format!("if it is stopped: kill -CONT {pid}"),
+                ),
+            },
+            Probe::Absent => ok("tmux server", format!("none yet on {socket}")),
+            Probe::Stale => ok("tmux server", format!("none; {socket} is left of an old one")),
+            Probe::Unreadable(reason) => {
+                fail("tmux server", reason, "mend the owner and mode of the socket's directory")
+            }
+        };
+        vec![version, server]
+    }
+
+    fn record_check(&self) -> Check {
+        self.take_in();
+        let quarantined = self.quarantine();
+        match quarantined.first() {
+            None => ok("records", format!("{} sessions, all readable", self.all().len())),
+            Some(first) => warn(
+                "records",
+                format!("{} are left alone, for example {}: {}", quarantined.len(), first.path.display(), first.reason),
+                "look at the file; move it away when you know that nothing of it runs",
+            ),
+        }
+    }
+
+    fn namespace_check(&self) -> Check {
+        let pid = self.inspector.namespace("pid").map_or_else(|| "unknown".into(), |inode| inode.to_string());
+        let boot = self.inspector.boot_id().unwrap_or("unknown");
+        ok("clock and namespace", format!("boot {boot}, pid namespace {pid}"))
+    }
+
+    fn config_check(&self) -> Check {
+        match &self.config.untrusted {
+            Some(untrusted) => warn(
+                "configuration",
+                format!("{} is not trusted and not used", untrusted.path.display()),
+                "read it, then: cookbook-tui trust",
+            ),
+            None => ok("configuration", format!("{} recipes", self.config.recipes.len())),
+        }
+    }
+
+    fn quarantine(&self) -> Vec<crate::lifecycle::store::Quarantined> {
+        self.lock().quarantined.clone()
+    }
+}
+
+fn pidfd_check(inner: &Inner) -> Check {
+    let me = Pid::new(rustix::process::getpid().as_raw_nonzero().get());
+    match me.map(probe) {
+        Some(Existence::Present) if inner.me.pidfd_inode.is_some() => ok("pidfd", "with pidfs: identities are exact"),
+        Some(Existence::Present) => {
+            warn("pidfd", "without pidfs: a pid reused within one tick is told by waiting a tick", "Linux 6.9 or later")
+        }
+        Some(Existence::Absent | Existence::Unknown(_)) | None => warn(
+            "pidfd",
+            "not available: each process is verified immediately before kill(2)",
+            "Linux 5.3 or later, without a filter on pidfd_open",
+        ),
+    }
+}
+
+fn subreaper_check() -> Check {
+    // prctl(2): Linux 3.4. Asking changes nothing.
+    match rustix::process::child_subreaper() {
+        Ok(_) => ok("subreaper", "daemons come back to their warden"),
+        Err(error) => fail("subreaper", error.to_string(), "Linux 3.4 or later"),
+    }
+}
+
+fn directory(name: &str, path: &Path) -> Check {
+    use std::os::unix::fs::MetadataExt;
+    let shown = path.display();
+    let Ok(metadata) = std::fs::metadata(path) else {
+        return fail(name, format!("{shown} cannot be read"), "choose another directory");
+    };
+    let space = rustix::fs::statvfs(path).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
+    if metadata.mode() & 0o077 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
+        return fail(
+            name,
+            format!("{shown} has mode {:o} and owner {}", metadata.mode() & 0o777, metadata.uid()),
+            "chmod 700, chown to yourself",
+        );
+    }
+    if space < 1 << 20 {
+        return fail(name, format!("{shown} has {space} bytes left"), "make room: records could not be written");
+    }
+    ok(name, format!("{shown}, {} MiB free", space >> 20))
+}
+
+fn ok(name: &str, detail: impl Into<String>) -> Check {
+    Check { name: name.into(), state: CheckState::Ok, detail: detail.into(), way_out: None }
+}
+
+fn warn(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
+    Check { state: CheckState::Warn, way_out: Some(way_out.into()), ..ok(name, detail) }
+}
+
+fn fail(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
+    Check { state: CheckState::Fail, ..warn(name, detail, way_out) }
+}

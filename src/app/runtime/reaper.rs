@@ -1,0 +1,216 @@
+//! The sweep of the records: the one reaper, run at every start and once a minute by a long-lived screen.
+//!
+//! It fails open: a record that cannot be dealt with stays, is counted, and is shown.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Inner;
+use super::launch::boottime;
+use super::session::Session;
+use crate::app::command::{Orphan, Orphans, ReapReport};
+use crate::app::error::AppError;
+use crate::lifecycle::authority::verify;
+use crate::lifecycle::reap::{Decision, View, decide};
+use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::tether::Tether;
+use crate::lifecycle::verdict::VerdictKind;
+
+/// Time between two sweeps of a long-lived manager.
+const EVERY: Duration = Duration::from_secs(60);
+/// Records of sessions that are over and that nobody has dismissed; the oldest go first.
+const OVER_MAX: usize = 100;
+
+/// Starts the sweeping thread of a long-lived manager.
+pub(super) fn start(inner: &Arc<Inner>) {
+    let weak = Arc::downgrade(inner);
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(EVERY);
+            let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) else { return };
+            inner.reap();
+        }
+    });
+}
+
+impl Inner {
+    /// Sweeps all records once; returns the counters and what was torn down.
+    pub(super) fn reap(self: &Arc<Self>) -> (ReapReport, Vec<Receipt>) {
+        self.take_in();
+        let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
+        report.quarantined = self.lock().quarantined.len();
+        let mut swept = Vec::new();
+        let mut over = Vec::new();
+        for session in self.all() {
+            if session.pty.is_some() || session.state().settled {
+                continue;
+            }
+            report.seen += 1;
+            let tether = session.tether();
+            match decide(&self.view(&tether)) {
+                Decision::Keep => {
+                    report.kept += 1;
+                    self.sample_one(&session);
+                    if session.phase().0.is_over() {
+                        over.push(session);
+                    }
+                }
+                Decision::TearDown => match self.end_unattended(&session) {
+                    Ok(receipt) if receipt.dead == Some(true) => {
+                        report.torn_down += 1;
+                        swept.push(receipt);
+                    }
+                    Ok(receipt) => {
+                        report.failed += 1;
+                        swept.push(receipt);
+                    }
+                    Err(error) => {
+                        tracing::warn!(session = session.id, %error, "a record could not be swept");
+                        report.unverifiable += 1;
+                    }
+                },
+                Decision::AlreadyGone => {
+                    report.already_gone += 1;
+                    self.dismiss(&session);
+                }
+                Decision::Foreign => {
+                    report.foreign += 1;
+                    self.dismiss(&session);
+                }
+                Decision::Unverifiable => report.unverifiable += 1,
+                Decision::Failed => report.failed += 1,
+                Decision::Quarantine => report.quarantined += 1,
+            }
+        }
+        let too_many = over.len().saturating_sub(OVER_MAX);
+        for session in over.into_iter().take(too_many) {
+            if session.state().sample.rows.is_empty() && !self.host_is_open(&session) {
+                self.dismiss(&session);
+            }
+        }
+        (report, swept)
+    }
+
+    fn host_is_open(&self, session: &Session) -> bool {
+        super::hosts::is_open(self, session, session.tether().tmux.as_ref())
+    }
+
+    /// Forgets a session of which nothing is left.
+    fn dismiss(&self, session: &Arc<Session>) {
+        if self.store.remove(&session.id).is_err() {
+            return;
+        }
+        self.store.forget(&session.id);
+        let mut sessions = self.lock();
+        sessions.by_id.remove(&session.id);
+        sessions.order.retain(|id| *id != session.id);
+    }
+
+    fn view(&self, tether: &Tether) -> View {
+        let judge = |claim| verify(claim, &self.inspector).kind;
+        let same = |recorded: Option<u64>, name| match (recorded, self.inspector.namespace(name)) {
+            (Some(recorded), Some(ours)) => recorded == ours,
+            (None, _) | (_, None) => true,
+        };
+        let same_boot = match (tether.boot_id.as_deref(), self.inspector.boot_id()) {
+            (Some(recorded), Some(running)) => recorded == running,
+            (None, _) | (_, None) => true,
+        };
+        let workload = judge(&tether.workload.identity);
+        let left = matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && same_boot;
+        View {
+            same_boot,
+            same_namespaces: same(tether.pidns_inode, "pid") && same(tether.timens_inode, "time"),
+            background: tether.lifetime == "background",
+            expired: boottime() >= tether.not_after,
+            spawner: judge(&tether.spawner),
+            warden: tether.warden.as_ref().map(judge),
+            workload,
+            captured: tether.captured.iter().map(|record| judge(&record.identity)).collect(),
+            populated: left && self.is_populated(tether, workload),
+        }
+    }
+
+    /// Tells whether the group or session of a workload that is gone still has members. The kernel does not
+    /// reuse the number while it has; after a gap nobody can tell whether it did in between.
+    fn is_populated(&self, tether: &Tether, workload: VerdictKind) -> bool {
+        let Ok(snapshot) = self.inspector.scan() else { return true };
+        let own = tether.workload.identity.pid;
+        snapshot.iter().any(|facts| {
+            let reused = workload == VerdictKind::Foreign && (facts.pid == own || facts.pgid == own.raw());
+            !facts.ended() && !reused && (facts.pgid == tether.workload.pgid || facts.sid == tether.workload.sid)
+        })
+    }
+
+    /// Answers `orphans`: who is left without a manager, and, if asked, ends them.
+    pub(super) fn orphans(self: &Arc<Self>, reap: bool, session: Option<&str>) -> Result<Orphans, AppError> {
+        let only = session.map(|reference| self.find(reference)).transpose()?;
+        self.take_in();
+        let mut orphans = Vec::new();
+        let mut swept = Vec::new();
+        for session in self.all() {
+            if session.pty.is_some()
+                || session.state().settled
+                || only.as_ref().is_some_and(|only| only.id != session.id)
+            {
+                continue;
+            }
+            let tether = session.tether();
+            let view = self.view(&tether);
+            let decision = decide(&view);
+            let left_behind = tether.last.is_some() || !tether.captured.is_empty();
+            if decision == Decision::Keep && !left_behind {
+                continue;
+            }
+            self.sample_one(&session);
+            orphans.push(orphan(self, &session, decision));
+            if reap && matches!(decision, Decision::TearDown | Decision::Keep) {
+                swept.push(self.end_unattended(&session)?);
+            }
+        }
+        let (report, more) = if reap { self.reap() } else { (self.count(), Vec::new()) };
+        swept.extend(more);
+        Ok(Orphans { orphans, quarantined: self.lock().quarantined.clone(), swept, report })
+    }
+
+    /// Counts what a sweep would do, without doing it.
+    fn count(&self) -> ReapReport {
+        let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
+        report.quarantined = self.lock().quarantined.len();
+        for session in self.all() {
+            if session.pty.is_some() || session.state().settled {
+                continue;
+            }
+            report.seen += 1;
+            match decide(&self.view(&session.tether())) {
+                Decision::Keep => report.kept += 1,
+                Decision::TearDown | Decision::Failed => report.failed += 1,
+                Decision::AlreadyGone => report.already_gone += 1,
+                Decision::Foreign => report.foreign += 1,
+                Decision::Unverifiable => report.unverifiable += 1,
+                Decision::Quarantine => report.quarantined += 1,
+            }
+        }
+        report
+    }
+}
+
+fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
+    let row = inner.session_row(session);
+    let tether = session.tether();
+    let why = match decision {
+        Decision::Keep => "a stop did not end everything",
+        Decision::TearDown => "its manager is gone, or its ceiling has come",
+        Decision::AlreadyGone => "nothing is left of it",
+        Decision::Foreign => "its pids name other processes now",
+        Decision::Unverifiable => "nobody can tell what is left of it",
+        Decision::Failed => "its leader is gone, but not everything that was with it",
+        Decision::Quarantine => "it was recorded in another pid or time namespace",
+    };
+    Orphan {
+        age_s: (boottime() - tether.spawned_at).max(0.0),
+        reason: tether.last.as_ref().map_or_else(|| why.to_owned(), |last| last.reason.clone()),
+        last: tether.last,
+        row,
+    }
+}

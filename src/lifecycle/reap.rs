@@ -1,0 +1,161 @@
+//! What is to become of the record of a session that an earlier run left. Pure.
+//!
+//! The order of the questions is the order of the design (section 6); the first that applies decides.
+
+use super::verdict::VerdictKind;
+
+/// Everything that the decision rests on, as it was just seen.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts that were seen side by side")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The record is of the running boot.
+    pub same_boot: bool,
+    /// The record is of our own pid and time namespace.
+    pub same_namespaces: bool,
+    /// It outlives its manager on purpose.
+    pub background: bool,
+    /// Its ceiling has come.
+    pub expired: bool,
+    /// The manager that launched it.
+    pub spawner: VerdictKind,
+    /// Its warden, where there is one.
+    pub warden: Option<VerdictKind>,
+    /// Its workload.
+    pub workload: VerdictKind,
+    /// Identities that a stop had captured before it was interrupted, and that are still there.
+    pub captured: Vec<VerdictKind>,
+    /// The workload is gone, but its process group or kernel session still has members.
+    pub populated: bool,
+}
+
+/// What is to be done with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Decision {
+    /// Left as it is; another manager or its own ceiling looks after it.
+    Keep,
+    /// What is left of it is verified and ended.
+    TearDown,
+    /// Nothing is left: the record goes.
+    AlreadyGone,
+    /// Its pids name other processes now: the record goes, nobody is signalled.
+    Foreign,
+    /// Nobody can tell what is left: kept, and shown.
+    Unverifiable,
+    /// Its leader is gone, but not everything that was with it: kept, and shown.
+    Failed,
+    /// It is not ours to judge: kept, and shown.
+    Quarantine,
+}
+
+/// Decides about one record.
+pub fn decide(view: &View) -> Decision {
+    use VerdictKind::{Foreign, Gone, Owned, Unverifiable};
+    if !view.same_namespaces {
+        return Decision::Quarantine;
+    }
+    if !view.same_boot {
+        return Decision::AlreadyGone;
+    }
+    // An unverifiable spawner may be alive: its session is not swept behind its back.
+    let attended = !matches!(view.spawner, Gone | Foreign);
+    if !view.expired && (attended || view.background) {
+        return Decision::Keep;
+    }
+    let all = || view.warden.into_iter().chain([view.workload]).chain(view.captured.iter().copied());
+    if all().any(|verdict| verdict == Owned) {
+        return Decision::TearDown;
+    }
+    if all().any(|verdict| verdict == Unverifiable) {
+        return Decision::Unverifiable;
+    }
+    if view.populated {
+        return Decision::Failed;
+    }
+    if all().any(|verdict| verdict == Foreign) { Decision::Foreign } else { Decision::AlreadyGone }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use VerdictKind::{Foreign, Gone, Owned, Unverifiable};
+
+    fn view() -> View {
+        View {
+            same_boot: true,
+            same_namespaces: true,
+            background: false,
+            expired: false,
+            spawner: Gone,
+            warden: Some(Gone),
+            workload: Gone,
+            captured: Vec::new(),
+            populated: false,
+        }
+    }
+
+    fn check(change: impl FnOnce(&mut View), expected: Decision) {
+        let mut view = view();
+        change(&mut view);
+        assert_eq!(decide(&view), expected, "{view:?}");
+    }
+
+    #[test]
+    fn the_first_question_that_applies_decides() {
+        check(|_| {}, Decision::AlreadyGone);
+        check(|v| v.same_namespaces = false, Decision::Quarantine);
+        check(|v| (v.same_namespaces, v.same_boot) = (false, false), Decision::Quarantine);
+        check(|v| (v.same_boot, v.workload) = (false, Owned), Decision::AlreadyGone);
+        check(|v| (v.spawner, v.workload) = (Owned, Owned), Decision::Keep);
+        check(|v| (v.spawner, v.workload) = (Unverifiable, Owned), Decision::Keep);
+        check(|v| (v.spawner, v.workload) = (Foreign, Owned), Decision::TearDown);
+        check(|v| (v.background, v.workload) = (true, Owned), Decision::Keep);
+        check(|v| (v.background, v.expired, v.workload) = (true, true, Owned), Decision::TearDown);
+        check(|v| (v.spawner, v.expired, v.workload) = (Owned, true, Owned), Decision::TearDown);
+    }
+
+    #[test]
+    fn what_is_left_is_ended_named_or_let_go() {
+        check(|v| v.warden = Some(Owned), Decision::TearDown);
+        check(|v| v.captured = vec![Gone, Owned], Decision::TearDown);
+        check(|v| v.workload = Unverifiable, Decision::Unverifiable);
+        check(|v| (v.workload, v.warden) = (Unverifiable, Some(Owned)), Decision::TearDown);
+        check(|v| v.workload = Foreign, Decision::Foreign);
+        check(|v| (v.workload, v.populated) = (Gone, true), Decision::Failed);
+        check(|v| (v.workload, v.populated) = (Foreign, true), Decision::Failed);
+        check(|v| v.warden = None, Decision::AlreadyGone);
+    }
+
+    /// Nobody who is not verified is ever ended, and nothing that may live is ever forgotten.
+    #[test]
+    fn the_whole_table_keeps_the_two_promises() {
+        for bits in 0..32_u8 {
+            let on = |bit: u8| bits & (1 << bit) != 0;
+            for spawner in VerdictKind::ALL {
+                for warden in VerdictKind::ALL {
+                    for workload in VerdictKind::ALL {
+                        let view = View {
+                            same_boot: on(0),
+                            same_namespaces: on(1),
+                            background: on(2),
+                            expired: on(3),
+                            populated: on(4),
+                            spawner,
+                            warden: Some(warden),
+                            workload,
+                            captured: Vec::new(),
+                        };
+                        let decision = decide(&view);
+                        if decision == Decision::TearDown {
+                            assert!(warden == Owned || workload == Owned);
+                            assert!(view.same_boot && view.same_namespaces);
+                        }
+                        let forgotten = matches!(decision, Decision::AlreadyGone | Decision::Foreign);
+                        let may_live = [warden, workload].iter().any(|v| matches!(v, Owned | Unverifiable));
+                        assert!(!(forgotten && may_live && view.same_boot), "{view:?}");
+                    }
+                }
+            }
+        }
+    }
+}
