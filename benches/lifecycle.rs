@@ -44,7 +44,7 @@ fn main() {
     }
     drop(tree);
     psutil(&inspector);
-    for count in [1, 100, 1000] {
+    for count in [10, 100, 1000] {
         emptied(&inspector, count);
     }
     last_death(&inspector);
@@ -204,7 +204,12 @@ struct Tree {
 impl Tree {
     fn plant(size: usize) -> Self {
         let script = format!("trap 'exit 0' TERM; for i in $(seq {}); do sleep 600 & done; echo up; wait", size - 1);
-        let mut shell = Command::new("setsid").args(["bash", "-c", &script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut shell = Command::new("setsid")
+            .args(["bash", "-c", &script])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
         let mut word = [0; 3];
         shell.stdout.as_mut().unwrap().read_exact(&mut word).unwrap();
         // Every child has become `sleep` and no `seq` is left.

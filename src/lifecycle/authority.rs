@@ -8,7 +8,7 @@
 //! ```compile_fail
 //! # use cookbook_tui::lifecycle::authority::{Owned, Pinned};
 //! fn forge(pinned: &Pinned) -> Owned<'_> {
-//!     Owned { pinned } // private field
+//!     Owned { pinned, fresh: None } // private fields
 //! }
 //! ```
 //!
@@ -27,6 +27,7 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
+use super::descriptors::Share;
 use super::guard::Guard;
 use super::identity::{Identity, Pid};
 use super::inspect::{Facts, Inspector, Unreadable};
@@ -37,9 +38,9 @@ use super::verdict::{Seen, Sighting, Verdict, VerdictKind, judge};
 #[derive(Debug)]
 pub enum Handle {
     /// By a pidfd: the kernel lets no other process take its place.
-    Pidfd(OwnedFd),
-    /// By its pid alone: the kernel has no pidfds or has none left for us. Verified again right
-    /// before each signal.
+    Pidfd(Share),
+    /// By its pid alone: the kernel has no pidfds, or we have no descriptor to spare. It is opened (where
+    /// that is possible) and verified again right before each signal.
     Bare,
 }
 
@@ -66,11 +67,16 @@ impl Pinned {
     /// Opens a pidfd, reads the facts, and makes sure that the process had not ended in between: only
     /// then do the facts belong to the descriptor.
     pub fn open(inspector: &Inspector, pid: Pid) -> Pin {
-        let handle = match pidfd_open(pid.rustix(), PidfdFlags::empty()) {
-            Ok(pidfd) => Handle::Pidfd(pidfd),
-            Err(Errno::SRCH) => return Pin::Gone,
-            Err(_) => Handle::Bare,
-        };
+        let mut absent = false;
+        let opened = Share::claim(|| {
+            let opened = pidfd_open(pid.rustix(), PidfdFlags::empty());
+            absent = opened.as_ref().err() == Some(&Errno::SRCH);
+            opened
+        });
+        if absent {
+            return Pin::Gone;
+        }
+        let handle = opened.map_or(Handle::Bare, Handle::Pidfd);
         let facts = match inspector.facts(pid) {
             Ok(Some(facts)) => facts,
             Ok(None) => return Pin::Gone,
@@ -79,7 +85,10 @@ impl Pinned {
         let pidfd_inode = match &handle {
             Handle::Pidfd(pidfd) if pidfd_ended(pidfd) && !facts.ended() => return Pin::Gone,
             Handle::Pidfd(pidfd) => pidfs_inode(pidfd.as_fd()),
-            Handle::Bare => None,
+            Handle::Bare => pidfd_open(pid.rustix(), PidfdFlags::empty()).ok().and_then(|pidfd| {
+                let inode = pidfs_inode(pidfd.as_fd());
+                inode.filter(|_| !pidfd_ended(&pidfd))
+            }),
         };
         let identity = Identity { pid, token: inspector.token(&facts.start), pidfd_inode };
         Pin::Held(Self { identity, facts, handle })
@@ -103,10 +112,6 @@ impl Pinned {
         }
     }
 
-    pub(super) const fn handle(&self) -> &Handle {
-        &self.handle
-    }
-
     /// Tells whether the pinned process has ended. A pidfd answers in one system call; without one
     /// the process table is read, and anything unreadable counts as alive.
     pub fn has_ended(&self, inspector: &Inspector) -> bool {
@@ -125,21 +130,27 @@ impl Pinned {
         let sighting = match (&self.handle, inspector) {
             (_, Inspector::None) => Sighting::Blind,
             (Handle::Pidfd(pidfd), _) => self.seen(&self.facts, pidfd_ended(pidfd)),
-            (Handle::Bare, _) => self.look(inspector).0,
+            (Handle::Bare, _) => self.look(None, inspector).0,
         };
         judge(&self.identity, &sighting, inspector.boot_id())
     }
 
-    /// Looks at the process again.
-    fn look(&self, inspector: &Inspector) -> (Sighting, Option<Facts>) {
-        let ended = match &self.handle {
-            Handle::Pidfd(pidfd) => pidfd_ended(pidfd),
-            Handle::Bare => false,
+    /// Looks at the process again, through `fresh` where it is not held.
+    fn look(&self, fresh: Option<&OwnedFd>, inspector: &Inspector) -> (Sighting, Option<Facts>) {
+        let inode = match (&self.handle, fresh) {
+            (Handle::Bare, Some(fresh)) => pidfs_inode(fresh.as_fd()),
+            (Handle::Bare, None) => None,
+            (Handle::Pidfd(_), _) => self.identity.pidfd_inode,
+        };
+        let ended = match (&self.handle, fresh) {
+            (Handle::Pidfd(pidfd), _) => pidfd_ended(pidfd),
+            (Handle::Bare, Some(fresh)) => pidfd_ended(fresh),
+            (Handle::Bare, None) => false,
         };
         match inspector.facts(self.identity.pid) {
             // The descriptor's process is gone: whatever has the pid now is not it.
             Ok(_) | Err(_) if ended => (self.seen(&self.facts, true), None),
-            Ok(Some(facts)) => (self.seen_with(inspector, &facts), Some(facts)),
+            Ok(Some(facts)) => (seen_with(inode, inspector, &facts), Some(facts)),
             Ok(None) => (Sighting::Absent, None),
             Err(_) if matches!(inspector, Inspector::None) => (Sighting::Blind, None),
             Err(error) => (Sighting::Unreadable(error.reason), None),
@@ -154,15 +165,15 @@ impl Pinned {
             ended,
         })
     }
+}
 
-    fn seen_with(&self, inspector: &Inspector, facts: &Facts) -> Sighting {
-        Sighting::Seen(Seen {
-            token: inspector.token(&facts.start),
-            pidfd_inode: self.identity.pidfd_inode,
-            settled: facts.settled,
-            ended: facts.ended(),
-        })
-    }
+fn seen_with(pidfd_inode: Option<u64>, inspector: &Inspector, facts: &Facts) -> Sighting {
+    Sighting::Seen(Seen {
+        token: inspector.token(&facts.start),
+        pidfd_inode,
+        settled: facts.settled,
+        ended: facts.ended(),
+    })
 }
 
 /// Judges a claim by a fresh look at its pid.
@@ -185,11 +196,18 @@ pub fn verify(claim: &Identity, inspector: &Inspector) -> Verdict {
 #[derive(Debug)]
 pub struct Owned<'p> {
     pinned: &'p Pinned,
+    /// Opened before the verdict, where the process is not held.
+    fresh: Option<OwnedFd>,
 }
 
-impl<'p> Owned<'p> {
-    pub(super) const fn pinned(&self) -> &'p Pinned {
-        self.pinned
+impl Owned<'_> {
+    /// Returns the pidfd that the verdict was about; `None` where the kernel has none.
+    pub(super) fn pidfd(&self) -> Option<BorrowedFd<'_>> {
+        self.fresh.as_ref().map(AsFd::as_fd).or_else(|| self.pinned.pidfd())
+    }
+
+    pub(super) const fn pid(&self) -> Pid {
+        self.pinned.identity.pid
     }
 }
 
@@ -212,7 +230,11 @@ pub fn authorize<'p>(
     guard: &Guard,
     inspector: &Inspector,
 ) -> Result<Owned<'p>, Denied> {
-    let (sighting, facts) = pinned.look(inspector);
+    let fresh = match &pinned.handle {
+        Handle::Pidfd(_) => None,
+        Handle::Bare => pidfd_open(pinned.identity.pid.rustix(), PidfdFlags::empty()).ok(),
+    };
+    let (sighting, facts) = pinned.look(fresh.as_ref(), inspector);
     let verdict = if pinned.identity.pid == claim.pid {
         judge(claim, &sighting, inspector.boot_id())
     } else {
@@ -223,7 +245,7 @@ pub fn authorize<'p>(
     }
     match guard.protects(facts.as_ref().unwrap_or(&pinned.facts)) {
         Some(reason) => Err(Denied::Protected(reason)),
-        None => Ok(Owned { pinned }),
+        None => Ok(Owned { pinned, fresh }),
     }
 }
 

@@ -89,7 +89,7 @@ pub fn conduct(
             Step::Signal(target, signal) => {
                 let event = shell.signal(&target, signal, stage);
                 if let Event::Exited(identity) = &event {
-                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(identity)));
+                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(identity, stage.inspector)));
                 }
                 teardown.handle(event);
             }
@@ -99,14 +99,14 @@ pub fn conduct(
                 let targets: Vec<_> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
                 shell.take_in(captured);
                 for newcomer in targets.iter().filter(|identity| !before.contains(identity)) {
-                    (stage.observe)(Observed::Newcomer(newcomer.clone(), shell.command(newcomer)));
+                    (stage.observe)(Observed::Newcomer(newcomer.clone(), shell.command(newcomer, stage.inspector)));
                 }
                 teardown.handle(Event::Scanned(targets));
             }
             Step::Wait(until) => {
                 let until = stage.deadline.map_or(until, |deadline| until.min(deadline));
                 for identity in shell.wait(&teardown.alive(), until, stage.inspector) {
-                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity)));
+                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity, stage.inspector)));
                     teardown.handle(Event::Exited(identity));
                 }
             }
@@ -116,7 +116,7 @@ pub fn conduct(
     // The last word on everybody who is not known to be dead is a look, not a memory.
     for identity in teardown.alive() {
         if shell.members.get(&identity).is_some_and(|member| member.pinned.has_ended(stage.inspector)) {
-            (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity)));
+            (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity, stage.inspector)));
             teardown.handle(Event::Exited(identity));
         }
     }
@@ -138,8 +138,8 @@ struct Shell {
 }
 
 impl Shell {
-    fn command(&self, identity: &Identity) -> String {
-        self.members.get(identity).map(|member| command_of(member).0).unwrap_or_default()
+    fn command(&self, identity: &Identity, inspector: &Inspector) -> String {
+        self.members.get(identity).map(|member| command_of(member, inspector).0).unwrap_or_default()
     }
 
     /// Adds members that are not held yet; the union of all captures stays.

@@ -4,14 +4,15 @@
 //! multiplexer servers that hold sessions. `authority::authorize` asks it for every signal.
 
 use super::identity::Pid;
-use super::inspect::{Facts, Inspector};
+use super::inspect::{Facts, Inspector, Start};
 
 /// The protected processes of this host, as seen by this process.
 #[derive(Clone, Debug)]
 pub struct Guard {
     me: Pid,
-    pgid: i32,
-    sid: i32,
+    /// Our group and kernel session as the inspector shows them: 0 where their leader is outside of our pid
+    /// namespace, which every process with such a leader shares. `None`: they could not be read.
+    own: Option<(i32, i32)>,
     ancestors: Vec<Pid>,
     servers: Vec<(Pid, String)>,
 }
@@ -20,8 +21,7 @@ impl Guard {
     /// Looks up ourselves and our ancestors.
     pub fn new(inspector: &Inspector) -> Self {
         let me = Pid::new(rustix::process::getpid().as_raw_nonzero().get()).unwrap_or(INIT);
-        let pgid = rustix::process::getpgrp().as_raw_nonzero().get();
-        let sid = rustix::process::getsid(None).map_or(0, |sid| sid.as_raw_nonzero().get());
+        let own = inspector.facts(me).ok().flatten().map(|facts| (facts.pgid, facts.sid));
         let mut ancestors = Vec::new();
         let mut next = Some(me);
         while let Some(pid) = next {
@@ -29,7 +29,7 @@ impl Guard {
             next = parent.filter(|parent| !ancestors.contains(parent));
             ancestors.extend(next);
         }
-        Self { me, pgid, sid, ancestors, servers: Vec::new() }
+        Self { me, own, ancestors, servers: Vec::new() }
     }
 
     /// Adds a multiplexer server, for example the tmux server that holds the session.
@@ -61,10 +61,14 @@ impl Guard {
         if let Some(what) = self.server(facts.pid) {
             return Some(what.to_owned());
         }
-        if facts.pgid == self.pgid {
+        let Some((pgid, sid)) = self.own else {
+            return Some("our own process group could not be read, so it may be in it".into());
+        };
+        if facts.pgid == pgid {
             return Some("in the process group of this cookbook-tui".into());
         }
-        if facts.sid == self.sid {
+        // ps(1) of BSD shows no session ids: all are 0 there.
+        if facts.sid == sid && (sid != 0 || matches!(facts.start, Start::Ticks(_))) {
             return Some("in the kernel session of this cookbook-tui".into());
         }
         None

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
-use super::authority::{Handle, Owned};
+use super::authority::Owned;
 use super::identity::Pid;
 use super::receipt::Via;
 
@@ -110,10 +110,9 @@ pub enum Undelivered {
 #[expect(clippy::disallowed_methods, reason = "the kill funnel")]
 #[expect(clippy::needless_pass_by_value, reason = "a proof is used up by the one signal it permits")]
 pub fn deliver(owned: Owned<'_>, signal: Signal) -> Result<Via, Undelivered> {
-    let pinned = owned.pinned();
-    let (sent, via) = match pinned.handle() {
-        Handle::Pidfd(pidfd) => (rustix::process::pidfd_send_signal(pidfd, signal.rustix()), Via::Pidfd),
-        Handle::Bare => (rustix::process::kill_process(pinned.identity().pid.rustix(), signal.rustix()), Via::Kill),
+    let (sent, via) = match owned.pidfd() {
+        Some(pidfd) => (rustix::process::pidfd_send_signal(pidfd, signal.rustix()), Via::Pidfd),
+        None => (rustix::process::kill_process(owned.pid().rustix(), signal.rustix()), Via::Kill),
     };
     match sent {
         Ok(()) => Ok(via),

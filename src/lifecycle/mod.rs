@@ -5,6 +5,7 @@
 
 pub mod authority;
 pub mod conduct;
+mod descriptors;
 pub mod guard;
 pub mod identity;
 pub mod inspect;

@@ -12,8 +12,8 @@ use super::tree::{Fate, Member, WARDEN_NAME};
 use crate::text;
 
 /// Returns the masked command line of a member, and its raw bytes in base64 where UTF-8 lost some.
-pub(super) fn command_of(member: &Member) -> (String, Option<String>) {
-    command(&member.argv, member.pinned.facts())
+pub(super) fn command_of(member: &Member, inspector: &Inspector) -> (String, Option<String>) {
+    command(member.argv(inspector), member.pinned.facts())
 }
 
 fn command(argv: &[Vec<u8>], facts: &Facts) -> (String, Option<String>) {
@@ -30,7 +30,7 @@ fn command(argv: &[Vec<u8>], facts: &Facts) -> (String, Option<String>) {
 pub fn row(member: &Member, inspector: &Inspector, cpu_pct: Option<f64>) -> ProcessRow {
     let (facts, identity) = (member.pinned.facts(), member.pinned.identity());
     let verdict = member.pinned.verdict(inspector);
-    let (command, command_b64) = command_of(member);
+    let (command, command_b64) = command_of(member, inspector);
     let (protected, kept) = match &member.fate {
         Fate::Refuse(reason) => (Some(reason.clone()), None),
         Fate::Keep(what) => (None, Some(what.clone())),
@@ -57,11 +57,11 @@ pub fn row(member: &Member, inspector: &Inspector, cpu_pct: Option<f64>) -> Proc
 }
 
 /// Returns a member as a process that is reported and not signalled.
-pub fn bystander(member: &Member, reason: &str) -> Bystander {
+pub fn bystander(member: &Member, inspector: &Inspector, reason: &str) -> Bystander {
     Bystander {
         pid: member.pinned.identity().pid,
         start_token: Some(member.pinned.identity().token.clone()),
-        command: command_of(member).0,
+        command: command_of(member, inspector).0,
         reason: Some(reason.to_owned()),
     }
 }
@@ -72,9 +72,10 @@ pub fn lookalikes<'a>(members: impl Iterator<Item = &'a Member>, inspector: &Ins
     let (mut pids, mut names, mut lines) = (BTreeSet::<Pid>::new(), BTreeSet::new(), BTreeSet::new());
     for member in members {
         pids.insert(member.pinned.identity().pid);
-        if !member.argv.is_empty() {
+        let argv = member.argv(inspector);
+        if !argv.is_empty() {
             names.insert(member.pinned.facts().comm.clone());
-            lines.insert(member.argv.clone());
+            lines.insert(argv.to_vec());
         }
     }
     if lines.is_empty() {

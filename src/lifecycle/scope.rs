@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::identity::{Identity, Pid};
+use super::identity::Identity;
 use super::receipt::Membership;
 
 /// What is recorded of a session, from which its members follow.
@@ -14,8 +14,9 @@ pub struct Scope {
     pub warden: Option<Identity>,
     /// Our front of the session: the root of its first tmux pane.
     pub front: Option<Identity>,
-    /// The roots of all panes, as tmux names them now.
-    pub panes: Vec<Pid>,
+    /// The roots of all panes: bound to identities when tmux named them, and never bare pids, because a stop
+    /// lasts long enough for a pid to be reused.
+    pub panes: Vec<Identity>,
     /// Identities that an earlier capture bound to the session.
     pub known: Vec<(Identity, BTreeSet<Membership>)>,
     /// `reparented` members that are not members in another way are reported, not ended.

@@ -95,12 +95,12 @@ pub fn stop(
         return Err(Refusal::HoldsUs(me));
     }
     if let Some(confirmed) = order.confirm {
-        plan::newcomers(&captured, confirmed).map_err(Refusal::Changed)?;
+        plan::newcomers(&captured, confirmed, inspector).map_err(Refusal::Changed)?;
     }
     let mut receipt = begin(order, host.name(), &captured, inspector);
     if order.dry_run {
-        receipt.plan = Some(plan::rows(&captured, &order.ladder));
-        fill_beside(&mut receipt, captured.members.iter());
+        receipt.plan = Some(plan::rows(&captured, &order.ladder, inspector));
+        fill_beside(&mut receipt, captured.members.iter(), inspector);
         receipt.unverified = captured.unbound.iter().map(|error| error.pid).collect();
         receipt.elapsed_ms = millis(begun.elapsed());
         return Ok(receipt);
@@ -123,7 +123,9 @@ pub fn stop(
     // The host may only be hung up with a capture in hand; the union of all looks is in `result`.
     scope.known.extend(records.into_iter().map(|record| (record.identity, record.membership)));
     let before = if blind { Captured::blind() } else { capture(&scope, Depth::Trees, guard, inspector) };
-    if hang_up {
+    if result.timed_out {
+        receipt.notes.push("its host was left open: what is left can still be stopped".into());
+    } else if hang_up {
         match host.hang_up(&before) {
             Ok(()) => receipt.host_closed = true,
             Err(error) => receipt.notes.push(format!("the host could not be closed: {error}")),
@@ -131,7 +133,7 @@ pub fn stop(
     } else {
         receipt.host_closed = true;
     }
-    if !blind {
+    if !blind && !result.timed_out {
         // The sweep: a fresh look at the whole host for what is left and for newcomers.
         let left = capture(&scope, Depth::Host, guard, inspector);
         let settled = result.settled();
@@ -208,7 +210,7 @@ impl Total {
             let known = self.targets.get(&identity);
             // It was alive in the first teardown, whatever the second one did not have to do.
             let state = match (known, state) {
-                (Some(State::Alive { .. }), State::AlreadyGone) => State::Exited,
+                (Some(State::Alive { .. } | State::Exited), State::AlreadyGone) => State::Exited,
                 (_, state) => state,
             };
             self.targets.insert(identity, state);
@@ -327,7 +329,7 @@ fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspec
     let alive = result.members.values().filter(|member| {
         member.fate != Fate::End && verify(member.pinned.identity(), inspector).kind != VerdictKind::Gone
     });
-    fill_beside(receipt, alive);
+    fill_beside(receipt, alive, inspector);
     receipt.signals.clone_from(&result.signals);
     receipt.escalated = result.escalated;
     if result.timed_out {
@@ -348,17 +350,21 @@ fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspec
 }
 
 /// Writes down who is left alive on purpose, and who must be.
-fn fill_beside<'a>(receipt: &mut Receipt, members: impl Iterator<Item = &'a Member>) {
+fn fill_beside<'a>(receipt: &mut Receipt, members: impl Iterator<Item = &'a Member>, inspector: &Inspector) {
     for member in members {
         let (pid, token) = (member.pinned.identity().pid, Some(member.pinned.identity().token.clone()));
         let (outcome, reason) = match &member.fate {
             Fate::End => continue,
             Fate::Report => {
-                receipt.escapees.push(bystander(member, "it left the tree; the recipe reports such processes"));
+                receipt.escapees.push(bystander(
+                    member,
+                    inspector,
+                    "it left the tree; the recipe reports such processes",
+                ));
                 continue;
             }
             Fate::Keep(what) => {
-                receipt.kept.push(bystander(member, what));
+                receipt.kept.push(bystander(member, inspector, what));
                 (OutcomeKind::Kept, what.clone())
             }
             Fate::Refuse(reason) => {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::{Identity, Pid, StartToken};
+use super::identity::{Identity, StartToken};
 use super::kill::Signal;
 use super::receipt::Membership;
 use super::scope::Scope;
@@ -193,7 +193,7 @@ impl Tether {
     }
 
     /// Returns what the members follow from. `panes` are the pane roots as tmux names them now.
-    pub fn scope(&self, panes: Vec<Pid>) -> Scope {
+    pub fn scope(&self, panes: Vec<Identity>) -> Scope {
         Scope {
             workload: Some(self.workload.identity.clone()),
             warden: self.warden.clone(),
@@ -228,6 +228,7 @@ pub struct ExitRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifecycle::identity::Pid;
 
     fn tether() -> Tether {
         let identity = |raw| Identity {

@@ -4,12 +4,13 @@
 //! fixpoint (two reads that add nothing), pins every member between the reads, and so binds membership
 //! and identity together. Nobody recaptures an identity after membership was decided.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::authority::{Pin, Pinned, verify};
 use super::guard::Guard;
 use super::identity::{Identity, Pid};
-use super::inspect::{Facts, Inspector, Snapshot, Start, Unreadable};
+use super::inspect::{Facts, Inspector, Kin, Snapshot, Start, Unreadable};
 use super::kept;
 use super::receipt::Membership;
 pub use super::scope::{Depth, Scope};
@@ -22,10 +23,16 @@ pub struct Member {
     pub pinned: Pinned,
     /// Every way in which it belongs.
     pub membership: BTreeSet<Membership>,
-    /// Its arguments.
-    pub argv: Vec<Vec<u8>>,
+    argv: OnceCell<Vec<Vec<u8>>>,
     /// What is to become of it.
     pub fate: Fate,
+}
+
+impl Member {
+    /// Returns its arguments as they were when they were first asked for; a process that has ended has none.
+    pub fn argv(&self, inspector: &Inspector) -> &[Vec<u8>] {
+        self.argv.get_or_init(|| inspector.argv(self.pinned.identity().pid))
+    }
 }
 
 /// What a stop does with a member.
@@ -101,8 +108,10 @@ impl Roots {
         let workload = alive(&scope.workload);
         let warden = alive(&scope.warden);
         let front = alive(&scope.front);
-        // A pane root is what tmux says now; our front stands for the workload, not for the tree.
-        let panes: Vec<Pid> = scope.panes.iter().copied().filter(|pid| Some(*pid) != front).collect();
+        // Our front is the root of a pane, but stands for the workload: it is no member, dead or alive.
+        let recorded = scope.front.as_ref().map(|front| front.pid);
+        let panes = scope.panes.iter().filter(|pane| Some(pane.pid) != recorded);
+        let panes: Vec<Pid> = panes.filter_map(|pane| alive(&Some(pane.clone()))).collect();
         roots.tree.extend(workload.into_iter().chain(panes.iter().copied()));
         roots.sids.extend(workload.into_iter().chain(front).chain(panes).map(Pid::raw));
         (roots.warden, roots.front) = (warden, front);
@@ -231,79 +240,152 @@ fn is_warden(facts: &Facts, argv: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
         && argv().first().is_some_and(|name| name == WARDEN_NAME.as_bytes())
 }
 
+/// Reads of the table after which a capture says that it is not complete.
 const READS_MAX: usize = 12;
 
 /// Captures the members of a session with their identities.
+///
+/// [`Depth::Trees`] follows the children that the kernel lists and costs what the trees cost; where it lists
+/// none, and for [`Depth::Host`], the whole table is read.
 pub fn capture(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector) -> Captured {
     if matches!(inspector, Inspector::None) {
         return Captured::blind();
     }
     let roots = Roots::find(scope, inspector);
     let mut borders = Borders { inspector, guard, seen: HashMap::new() };
-    let mut pins = HashMap::<Pid, Pinned>::new();
-    let mut before: Option<BTreeMap<Pid, BTreeSet<Membership>>> = None;
-    let mut unbound = BTreeMap::<Pid, Unreadable>::new();
-    let mut complete = false;
-    for _ in 0..READS_MAX {
-        unbound = roots.unbound.iter().map(|error| (error.pid, error.clone())).collect();
-        let snapshot = match depth {
-            Depth::Trees => inspector.walk(&roots.all()),
-            Depth::Host => inspector.scan(),
-        };
-        let snapshot = match snapshot {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                let reason = format!("failed to read the process table: {error}");
-                unbound.extend(roots.all().into_iter().map(|pid| (pid, Unreadable { pid, reason: reason.clone() })));
-                break;
-            }
-        };
-        // In a walk everything unreadable hangs below our roots; in a full scan only known pids do.
-        let ours = |error: &&Unreadable| !snapshot.full || roots.known.contains_key(&error.pid);
-        unbound.extend(snapshot.unreadable.iter().filter(ours).map(|error| (error.pid, error.clone())));
-        let members = members_of(&snapshot, &roots, &mut |facts| borders.of(facts).0);
-        let mut changed = false;
-        for pid in members.keys().copied().chain(roots.warden).chain(roots.front) {
-            let seen = snapshot.of(pid);
-            if pins.get(&pid).is_some_and(|pin| seen.is_some_and(|facts| facts.start == pin.facts().start)) {
-                continue;
-            }
-            changed = true;
-            match Pinned::open(inspector, pid) {
-                Pin::Held(pinned) => {
-                    pins.insert(pid, pinned);
-                }
-                Pin::Gone => {
-                    pins.remove(&pid);
-                }
-                Pin::Unreadable(error) => {
-                    unbound.insert(pid, error);
-                }
-            }
-        }
-        complete = !changed && before.as_ref() == Some(&members);
-        before = Some(members);
-        if complete {
-            break;
-        }
-    }
+    let found = if depth == Depth::Trees && inspector.lists_children() {
+        Found::by_walk(&roots, &mut borders)
+    } else {
+        Found::by_scan(&roots, &mut borders)
+    };
+    let Found { mut pins, members: found, mut unbound, complete } = found;
     let mut supervisors = Vec::new();
     for pid in roots.front.into_iter().chain(roots.warden) {
         if let Some(pinned) = pins.remove(&pid) {
-            let argv = inspector.argv(pid);
-            supervisors.push(Member { pinned, membership: BTreeSet::new(), argv, fate: Fate::End });
+            supervisors.push(Member { pinned, membership: BTreeSet::new(), argv: OnceCell::new(), fate: Fate::End });
         }
     }
-    let mut members = Vec::new();
-    for (pid, membership) in before.unwrap_or_default() {
+    let mut members = Vec::with_capacity(found.len());
+    for (pid, membership) in found {
         let Some(pinned) = pins.remove(&pid) else { continue };
         let fate = fate(&pinned, &membership, scope, guard, &mut borders);
-        members.push(Member { argv: inspector.argv(pid), pinned, membership, fate });
+        members.push(Member { pinned, membership, argv: OnceCell::new(), fate });
     }
     for member in &members {
         unbound.remove(&member.pinned.identity().pid);
     }
     Captured { members, supervisors, unbound: unbound.into_values().collect(), blind: false, complete }
+}
+
+/// What the reads came to.
+struct Found {
+    pins: HashMap<Pid, Pinned>,
+    members: BTreeMap<Pid, BTreeSet<Membership>>,
+    unbound: BTreeMap<Pid, Unreadable>,
+    complete: bool,
+}
+
+impl Found {
+    fn nothing(roots: &Roots) -> Self {
+        let unbound = roots.unbound.iter().map(|error| (error.pid, error.clone())).collect();
+        Self { pins: HashMap::new(), members: BTreeMap::new(), unbound, complete: false }
+    }
+
+    /// Pins every process on the way and follows its children, then reads all lists of children again until
+    /// nobody is new.
+    fn by_walk(roots: &Roots, borders: &mut Borders<'_>) -> Self {
+        let mut found = Self::nothing(roots);
+        let mut lists = Vec::new();
+        let mut queue = roots.all();
+        for _ in 0..READS_MAX {
+            while let Some(pid) = queue.pop() {
+                found.visit(pid, roots, borders, &mut lists, &mut queue);
+            }
+            for list in &lists {
+                borders.inspector.children(list, &mut queue);
+            }
+            queue.retain(|pid| !found.pins.contains_key(pid) && !found.unbound.contains_key(pid));
+            if queue.is_empty() {
+                found.complete = true;
+                break;
+            }
+        }
+        let facts = found.pins.values().map(|pinned| pinned.facts().clone());
+        let snapshot = Snapshot::new(facts, Vec::new(), false);
+        found.members = members_of(&snapshot, roots, &mut |facts| borders.of(facts).0);
+        found
+    }
+
+    fn visit(
+        &mut self,
+        pid: Pid,
+        roots: &Roots,
+        borders: &mut Borders<'_>,
+        lists: &mut Vec<Kin>,
+        queue: &mut Vec<Pid>,
+    ) {
+        if self.pins.contains_key(&pid) {
+            return;
+        }
+        let pinned = match Pinned::open(borders.inspector, pid) {
+            Pin::Held(pinned) => pinned,
+            Pin::Gone => return,
+            Pin::Unreadable(error) => {
+                self.unbound.insert(pid, error);
+                return;
+            }
+        };
+        let facts = pinned.facts();
+        let ours = Some(pid) == roots.warden || Some(pid) == roots.front;
+        if ours || borders.of(facts).0 == Boundary::Inside {
+            let list = borders.inspector.kin(pid, facts.threads);
+            if let Some(list) = &list {
+                borders.inspector.children(list, queue);
+            }
+            lists.extend(list);
+        }
+        self.pins.insert(pid, pinned);
+    }
+
+    /// Reads the whole table, pins the members, and reads it again until two reads agree.
+    fn by_scan(roots: &Roots, borders: &mut Borders<'_>) -> Self {
+        let inspector = borders.inspector;
+        let mut found = Self::nothing(roots);
+        for read in 0..READS_MAX {
+            let snapshot = match inspector.scan() {
+                Ok(snapshot) => snapshot,
+                Err(error) => {
+                    let reason = format!("failed to read the process table: {error}");
+                    let all = roots.all().into_iter();
+                    found.unbound.extend(all.map(|pid| (pid, Unreadable { pid, reason: reason.clone() })));
+                    break;
+                }
+            };
+            // Strangers may be unreadable; of those only known pids concern us.
+            let ours = snapshot.unreadable.iter().filter(|error| roots.known.contains_key(&error.pid));
+            found.unbound.extend(ours.map(|error| (error.pid, error.clone())));
+            let members = members_of(&snapshot, roots, &mut |facts| borders.of(facts).0);
+            let mut changed = false;
+            for pid in members.keys().copied().chain(roots.warden).chain(roots.front) {
+                let seen = snapshot.of(pid).map(|facts| &facts.start);
+                if found.pins.get(&pid).is_some_and(|pinned| Some(&pinned.facts().start) == seen) {
+                    continue;
+                }
+                changed = true;
+                match Pinned::open(inspector, pid) {
+                    Pin::Held(pinned) => drop(found.pins.insert(pid, pinned)),
+                    Pin::Gone => drop(found.pins.remove(&pid)),
+                    Pin::Unreadable(error) => drop(found.unbound.insert(pid, error)),
+                }
+            }
+            found.complete = read > 0 && !changed && found.members == members;
+            found.members = members;
+            if found.complete {
+                break;
+            }
+        }
+        found
+    }
 }
 
 fn fate(

@@ -83,6 +83,11 @@ pub fn remain_on_exit(pane: PaneId, on: bool) -> Vec<OsString> {
     words(["set-option", "-p", "-t", &pane.to_string(), "remain-on-exit", if on { "on" } else { "off" }])
 }
 
+/// Has the server start a child that ends at once; see [`super::Server::reap_panes`].
+pub fn reap_panes() -> Vec<OsString> {
+    words(["run-shell", "-b", "exit 0"])
+}
+
 /// `pipe-pane`: the pane's output goes to the standard input of a program, in place of the one before.
 pub fn pipe_pane(pane: PaneId, program: &[OsString]) -> Vec<OsString> {
     let mut argv = words(["pipe-pane", "-O", "-t", &pane.to_string(), "--"]);
@@ -216,10 +221,32 @@ pub fn attach(session: SessionId) -> Vec<OsString> {
     words(["attach-session", "-E", "-t", &session.to_string()])
 }
 
+/// What a control-mode client hears of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follow {
+    /// Events only. If this program is killed, the client leaves by itself.
+    Events,
+    /// Output also. If this program is killed before it has read all of it, the client stays until somebody
+    /// ends it: the session counts it as attached, and the server cannot exit (3.3a).
+    Output {
+        /// Seconds after which output that is not taken is dropped instead.
+        pause_after_s: NonZeroU32,
+    },
+}
+
+impl From<NonZeroU32> for Follow {
+    fn from(pause_after_s: NonZeroU32) -> Self {
+        Self::Output { pause_after_s }
+    }
+}
+
 /// `attach-session` for a control-mode client that changes nothing for anybody else: it does not count for the
-/// size, copies no environment, and has the server hold back output that it is too slow for.
-pub fn attach_control(session: SessionId, pause_after_s: NonZeroU32) -> Vec<OsString> {
-    let flags = format!("ignore-size,pause-after={pause_after_s}");
+/// size, and copies no environment.
+pub fn attach_control(session: SessionId, follow: Follow) -> Vec<OsString> {
+    let flags = match follow {
+        Follow::Events => "ignore-size,no-output".to_owned(),
+        Follow::Output { pause_after_s } => format!("ignore-size,pause-after={pause_after_s}"),
+    };
     words(["attach-session", "-E", "-f", &flags, "-t", &session.to_string()])
 }
 
@@ -285,8 +312,11 @@ mod tests {
         check(&resize_window(WindowId::new(2), 24, 80), "resize-window|-t|@2|-x|80|-y|24");
         check(&follow_clients(WindowId::new(2)), "set-option|-w|-u|-t|@2|window-size");
         check(&attach(SessionId::new(1)), "attach-session|-E|-t|$1");
-        let second = NonZeroU32::new(2).unwrap();
-        check(&attach_control(SessionId::new(1), second), "attach-session|-E|-f|ignore-size,pause-after=2|-t|$1");
+        let attached = |follow| attach_control(SessionId::new(1), follow);
+        check(&attached(Follow::Events), "attach-session|-E|-f|ignore-size,no-output|-t|$1");
+        let follow = Follow::Output { pause_after_s: NonZeroU32::new(2).unwrap() };
+        check(&attached(follow), "attach-session|-E|-f|ignore-size,pause-after=2|-t|$1");
+        check(&reap_panes(), "run-shell|-b|exit 0");
         check(&server_pid(), "display-message|-p|#{pid}");
     }
 

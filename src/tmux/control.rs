@@ -9,7 +9,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::time::{Duration, Instant};
@@ -21,10 +20,11 @@ use rustix::io::Errno;
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::spawn::{self, End};
 
-use super::argv;
+use super::argv::{self, Capture, Follow};
 use super::decoder::{Decoder, Notification};
 use super::error::TmuxError;
 use super::ids::{PaneId, SessionId};
+use super::parse::MODES_FORMAT;
 use super::server::Server;
 
 /// Input that is kept for a server that does not take it.
@@ -38,8 +38,8 @@ const FAREWELL: Duration = Duration::from_millis(50);
 
 /// The speaking half of a client. Dropping it detaches.
 ///
-/// Commands queue up in `type_bytes`, `resume` and `detach`, none of which waits; `flush` hands on what the
-/// server takes. Each of the three flushes once by itself.
+/// Commands queue up in `type_bytes`, `resume`, `capture` and `detach`, none of which waits; `flush` hands on
+/// what the server takes. Each of the four flushes once by itself.
 #[derive(Debug)]
 pub struct Client {
     stdin: Option<ChildStdin>,
@@ -70,11 +70,11 @@ pub enum Heard {
 /// Attaches a control-mode client to a session. Returns at once; the first reply or `%exit` tells whether it
 /// worked.
 ///
-/// The [`Ear`] has to be listened to all the time: when it is not, tmux holds up the session's programs,
-/// or, with output that is `pause_after_s` seconds old, drops that and says [`Notification::Pause`]. Capture
-/// the pane then, and [`Client::resume`] it.
-pub fn attach(server: &Server, session: &SessionId, pause_after_s: NonZeroU32) -> Result<(Client, Ear), TmuxError> {
-    let mut argv = server.argv(argv::attach_control(*session, pause_after_s), false);
+/// With [`Follow::Output`] the [`Ear`] has to be listened to all the time: when it is not, tmux holds up the
+/// session's programs, or drops their output and says [`Notification::Pause`]. Capture the pane then, and
+/// [`Client::resume`] it.
+pub fn attach(server: &Server, session: &SessionId, follow: impl Into<Follow>) -> Result<(Client, Ear), TmuxError> {
+    let mut argv = server.argv(argv::attach_control(*session, follow.into()), false);
     argv.insert(1, "-C".into());
     let mut child = spawn::start(&server.spec(argv), End::Pipe, End::Pipe, End::Null).map_err(TmuxError::Io)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
@@ -106,6 +106,16 @@ impl Client {
     /// As [`Self::type_bytes`].
     pub fn resume(&mut self, pane: PaneId) -> io::Result<()> {
         self.say(&format!("refresh-client -A '{pane}:continue'\n"))
+    }
+
+    /// Asks for a pane as it is: two replies come, one after the other. The first is the one that
+    /// [`super::parse::PaneModes::parse`] reads; the second is the history and the screen, with escape sequences, one line for
+    /// each row.
+    ///
+    /// # Errors
+    /// As [`Self::type_bytes`].
+    pub fn capture(&mut self, pane: PaneId, history: u32) -> io::Result<()> {
+        self.say(&capturing(pane, history))
     }
 
     /// Asks the server to let the client go, which it confirms by [`Notification::Exit`].
@@ -211,9 +221,22 @@ fn typing(pane: PaneId, bytes: &[u8]) -> String {
     commands
 }
 
+fn capturing(pane: PaneId, history: u32) -> String {
+    let capture = argv::capture_pane(pane, Capture { history, escapes: true, joined: false });
+    let capture: Vec<_> = capture.iter().map(|word| word.to_string_lossy()).collect();
+    format!("display-message -p -t {pane} '{MODES_FORMAT}'\n{}\n", capture.join(" "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_capture_is_two_commands() {
+        let expected = format!("display-message -p -t %3 '{MODES_FORMAT}'\ncapture-pane -p -t %3 -e -S -9\n");
+        assert_eq!(capturing(PaneId::new(3), 9), expected);
+        assert!(!MODES_FORMAT.contains(['\'', '\n']));
+    }
 
     #[test]
     fn input_is_written_in_hexadecimal() {

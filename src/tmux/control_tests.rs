@@ -9,18 +9,22 @@ use nix::sys::signal::Signal;
 
 use crate::lifecycle::tree::Captured;
 
-use super::argv::Capture;
+use super::argv::{Capture, Follow};
 use super::control::{Client, Ear, Heard, attach};
-use super::decoder::Notification;
-use super::parse::Created;
+use super::decoder::{Notification, Reply};
+use super::parse::{Created, PaneModes};
 use super::rig::{Rig, eventually, read, signal};
 use super::{PaneId, SessionId};
 
-const SECOND: NonZeroU32 = NonZeroU32::MIN;
+const OUTPUT: Follow = Follow::Output { pause_after_s: NonZeroU32::MIN };
 
 /// Attaches, and waits until the server has answered.
 fn attached(rig: &Rig, created: &Created) -> (Client, Ear) {
-    let (client, mut ear) = attach(&rig.server, &created.session, SECOND).unwrap();
+    following(rig, created, OUTPUT)
+}
+
+fn following(rig: &Rig, created: &Created, follow: Follow) -> (Client, Ear) {
+    let (client, mut ear) = attach(&rig.server, &created.session, follow).unwrap();
     let id = created.session;
     until(&mut ear, |heard| matches!(heard, Notification::SessionChanged { session, .. } if *session == id));
     (client, ear)
@@ -87,6 +91,67 @@ fn bytes_go_in_and_come_out_as_they_are() {
 }
 
 #[test]
+fn a_capture_is_answered_by_modes_and_rows() {
+    let rig = Rig::new();
+    let sequences = r"\033[?1049h\033[?1h\033=\033[?1002h\033[?1006h\033[?25l\033[2;3H\033[31mred";
+    let created = rig.sh("one", &format!("printf '{sequences}'; exec sleep 1000"), &[]);
+    eventually("it is drawn", || rig.server.pane(&created.pane).unwrap().cursor_x == 5);
+    let (mut client, mut ear) = attached(&rig, &created);
+    client.type_bytes(created.pane, b"x").unwrap();
+    client.capture(created.pane, 0).unwrap();
+    let mut replies = Vec::new();
+    let modes = loop {
+        let heard = until(&mut ear, |heard| matches!(heard, Notification::Reply(_)));
+        replies.extend(
+            heard.into_iter().filter_map(|one| if let Notification::Reply(it) = one { Some(it) } else { None }),
+        );
+        let first = |reply: &Reply| reply.lines.first().is_some_and(|line| PaneModes::parse(line).is_ok());
+        if let Some(at) = replies.iter().position(first).filter(|at| replies.len() > at + 1) {
+            break at;
+        }
+    };
+    let expected = PaneModes {
+        width: 80,
+        height: 24,
+        cursor_x: 6,
+        cursor_y: 1,
+        alternate_on: true,
+        cursor_keys: true,
+        keypad: true,
+        mouse_standard: false,
+        mouse_all: false,
+        mouse_sgr: true,
+        mouse_button: true,
+        cursor_visible: false,
+    };
+    let got = PaneModes::parse(&replies[modes].lines[0]).unwrap();
+    // The terminal may not have echoed the letter yet.
+    assert_eq!(PaneModes { cursor_x: 6, ..got }, expected);
+    let rows = &replies[modes + 1].lines;
+    assert_eq!(rows.len(), 24);
+    assert!(rows[1].starts_with(b"  \x1b[31mred"), "{:?}", String::from_utf8_lossy(&rows[1]));
+}
+
+#[test]
+fn events_come_without_output() {
+    let rig = Rig::new();
+    let created = rig.sh("one", "while read line; do echo \"said $line\"; done", &[]);
+    let (mut client, mut ear) = following(&rig, &created, Follow::Events);
+    client.type_bytes(created.pane, b"hello\r").unwrap();
+    eventually("it is said", || {
+        let screen = rig.server.capture(&created.pane, Capture::default()).unwrap();
+        String::from_utf8_lossy(&screen).contains("said hello")
+    });
+    rig.server.resize(&created.window, 30, 90).unwrap();
+    let heard = until(&mut ear, |heard| matches!(heard, Notification::LayoutChange { .. }));
+    assert_eq!(output(&heard, created.pane), b"");
+    let layout = heard.iter().any(|one| {
+        matches!(one, Notification::LayoutChange { window, layout } if *window == created.window && layout.contains("90x30"))
+    });
+    assert!(layout, "{heard:?}");
+}
+
+#[test]
 fn typing_leaves_copy_mode() {
     let rig = Rig::new();
     let (created, file) = rig.recorder("one");
@@ -149,10 +214,10 @@ fn detaching_is_confirmed() {
 #[test]
 fn a_missing_session_or_server_closes() {
     let rig = Rig::new();
-    let (_client, mut ear) = attach(&rig.server, &SessionId::new(99), SECOND).unwrap();
+    let (_client, mut ear) = attach(&rig.server, &SessionId::new(99), OUTPUT).unwrap();
     closes(&mut ear);
     rig.idle("one");
-    let (_client, mut ear) = attach(&rig.server, &SessionId::new(99), SECOND).unwrap();
+    let (_client, mut ear) = attach(&rig.server, &SessionId::new(99), OUTPUT).unwrap();
     assert!(closes(&mut ear).iter().any(|heard| matches!(heard, Notification::Exit { .. })));
     assert_eq!(rig.server.sessions().unwrap().len(), 1);
 }

@@ -47,6 +47,10 @@ pub enum TmuxError {
         /// The socket.
         socket: PathBuf,
     },
+    /// The server went away while it was asked, as one does with its last session. Whether it did what it was
+    /// asked is not known.
+    #[error("the tmux server went away: {0}")]
+    ServerLost(String),
     /// The server says that it has no such session.
     #[error("tmux {0}")]
     NoSession(String),
@@ -135,7 +139,7 @@ pub(super) enum Complaint {
 /// Classifies what tmux said; also returns the line that decided. Names of others can stand inside such a
 /// line, never at its start.
 pub(super) fn classify(stderr: &str) -> (Complaint, &str) {
-    const STARTS: [(&str, Complaint); 15] = [
+    const STARTS: [(&str, Complaint); 16] = [
         ("no server running on ", Complaint::Connect),
         ("error connecting to ", Complaint::Connect),
         ("server exited", Complaint::Lost),
@@ -150,6 +154,8 @@ pub(super) fn classify(stderr: &str) -> (Complaint, &str) {
         ("no such session: ", Complaint::Session),
         ("no such window: ", Complaint::Window),
         ("no such pane: ", Complaint::Pane),
+        // A server whose last session has just gone has no target to compare its pid on.
+        ("no current target", Complaint::Session),
         ("protocol version mismatch ", Complaint::Denied),
         ("no suitable socket path", Complaint::Denied),
     ];
@@ -193,6 +199,7 @@ mod tests {
             ("no such session: $9", Complaint::Session),
             ("no such window: @9", Complaint::Window),
             ("no such pane: %99", Complaint::Pane),
+            ("no current target", Complaint::Session),
             ("something first\ncan't find pane: %99\n", Complaint::Pane),
             ("duplicate session: can't find session: x", Complaint::Other),
             ("unknown command: list-panes", Complaint::Other),
@@ -212,6 +219,7 @@ mod tests {
             TmuxError::NotInstalled { program: String::new() },
             TmuxError::Io(io::ErrorKind::NotFound.into()),
             TmuxError::NoServer { socket: PathBuf::new() },
+            TmuxError::ServerLost(String::new()),
             TmuxError::PaneDead(PaneId::new(0)),
             TmuxError::InputOff(PaneId::new(0)),
             TmuxError::Timeout { argv: String::new() },

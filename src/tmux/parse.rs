@@ -23,6 +23,11 @@ pub const PANE_FORMAT: &str = "#{pid} #{session_id} #{window_id} #{pane_id} #{pa
 pub const SESSION_FORMAT: &str = "#{pid} #{session_id} #{session_windows} #{session_attached} #{session_created} \
     #{session_group_size} #{q:session_name}";
 
+/// The format that [`PaneModes::parse`] reads. The word in front tells it from the contents of a pane.
+pub const MODES_FORMAT: &str = "modes #{pane_width} #{pane_height} #{cursor_x} #{cursor_y} #{alternate_on} \
+    #{keypad_cursor_flag} #{keypad_flag} #{mouse_standard_flag} #{mouse_all_flag} #{mouse_sgr_flag} \
+    #{mouse_button_flag} #{cursor_flag}";
+
 /// What a new session consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
@@ -46,8 +51,8 @@ pub enum PaneState {
         /// Root process of the pane.
         pid: Pid,
     },
-    /// Nothing any more, or nothing ever. tmux learns of the terminal's end before it learns of the process's:
-    /// for a moment neither status nor signal is known.
+    /// Nothing any more, or nothing ever. tmux learns of the terminal's end apart from the process's: for a
+    /// moment, or until [`super::Server::reap_panes`], neither status nor signal is known.
     Dead {
         /// The pid that the root process had. tmux has reaped it: it may be anybody's by now.
         pid: Option<Pid>,
@@ -97,6 +102,36 @@ pub struct PaneRow {
     pub session_name: String,
     /// Title that the pane's program has set. Text of others.
     pub title: String,
+}
+
+/// What an emulator has to know of a pane besides its contents.
+#[expect(clippy::struct_excessive_bools, reason = "independent modes of a terminal")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PaneModes {
+    /// Columns.
+    pub width: u16,
+    /// Rows.
+    pub height: u16,
+    /// Column of the cursor, from 0; the width where a wrap is pending.
+    pub cursor_x: u16,
+    /// Row of the cursor, from 0.
+    pub cursor_y: u16,
+    /// The alternate screen is shown (mode 1049).
+    pub alternate_on: bool,
+    /// Application cursor keys (mode 1).
+    pub cursor_keys: bool,
+    /// Application keypad (`ESC =`).
+    pub keypad: bool,
+    /// Mouse clicks (mode 1000).
+    pub mouse_standard: bool,
+    /// All mouse motion (mode 1003).
+    pub mouse_all: bool,
+    /// SGR mouse reports (mode 1006).
+    pub mouse_sgr: bool,
+    /// Mouse clicks and drags (mode 1002).
+    pub mouse_button: bool,
+    /// The cursor is visible (mode 25).
+    pub cursor_visible: bool,
 }
 
 /// One session.
@@ -178,6 +213,32 @@ impl PaneRow {
         };
         fields.end()?;
         Ok(row)
+    }
+}
+
+impl PaneModes {
+    /// Reads the one line of [`MODES_FORMAT`].
+    pub fn parse(row: &[u8]) -> Result<Self, ParseError> {
+        let mut fields = Fields::new("pane modes", row)?;
+        if fields.raw("modes")? != "modes" {
+            return Err(fields.bad("start"));
+        }
+        let modes = Self {
+            width: fields.next("pane_width")?,
+            height: fields.next("pane_height")?,
+            cursor_x: fields.next("cursor_x")?,
+            cursor_y: fields.next("cursor_y")?,
+            alternate_on: fields.flag("alternate_on")?,
+            cursor_keys: fields.flag("keypad_cursor_flag")?,
+            keypad: fields.flag("keypad_flag")?,
+            mouse_standard: fields.flag("mouse_standard_flag")?,
+            mouse_all: fields.flag("mouse_all_flag")?,
+            mouse_sgr: fields.flag("mouse_sgr_flag")?,
+            mouse_button: fields.flag("mouse_button_flag")?,
+            cursor_visible: fields.flag("cursor_flag")?,
+        };
+        fields.end()?;
+        Ok(modes)
     }
 }
 
@@ -365,6 +426,18 @@ mod tests {
     fn no_output_is_no_rows_and_an_empty_line_is_an_error() {
         assert_eq!(rows(b"", SessionRow::parse).unwrap(), []);
         assert!(rows(b"\n\n", SessionRow::parse).is_err());
+    }
+
+    #[test]
+    fn pane_modes_are_read() {
+        let modes = PaneModes::parse(b"modes 80 24 80 6 1 0 1 0 1 0 0 1").unwrap();
+        assert_eq!((modes.width, modes.height, modes.cursor_x, modes.cursor_y), (80, 24, 80, 6));
+        assert!(modes.alternate_on && !modes.cursor_keys && modes.keypad && !modes.mouse_standard);
+        assert!(modes.mouse_all && !modes.mouse_sgr && !modes.mouse_button && modes.cursor_visible);
+        for row in ["", "80 24 5 6 1 0 1 0 1 0 0 1", "modes 80 24 5 6 1 0 1 0 1 0 0", "modes 80 24 5 6 2 0 1 0 1 0 0 1"]
+        {
+            assert!(PaneModes::parse(row.as_bytes()).is_err(), "{row}");
+        }
     }
 
     #[test]

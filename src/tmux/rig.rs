@@ -1,10 +1,6 @@
 //! A real tmux server for tests: private directory, random name, ended with the test.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::disallowed_methods,
-    reason = "tests hold their own oracles and start their own children"
-)]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;

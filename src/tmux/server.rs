@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::spawn::{self, Output, Spec};
@@ -22,6 +22,9 @@ use super::version::Version;
 
 /// How long tmux may take to answer.
 pub const DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long a server that is leaving gets before it is asked again.
+const RETRY: Duration = Duration::from_millis(20);
 
 /// Returns the variables that tmux may see: what it needs to find programs, its sockets, a locale
 /// and a terminal description. A server keeps the environment of whoever starts it for all of its
@@ -111,7 +114,7 @@ impl Server {
         if new.argv.len() < 2 {
             return Err(TmuxError::Invalid("a command for tmux needs at least one argument".to_owned()));
         }
-        let output = self.call_with(argv::new_session(new), true)?;
+        let output = self.persist(&argv::new_session(new), true)?;
         let created = Created::parse(&output)?;
         let listener = self.probe();
         if listener == (Probe::Running { pid: created.server_pid }) {
@@ -158,6 +161,12 @@ impl Server {
     /// Sets whether a pane stays when its program has ended.
     pub fn set_remain_on_exit(&self, pane: &PaneId, on: bool) -> Result<(), TmuxError> {
         self.call(argv::remain_on_exit(*pane, on)).map(drop)
+    }
+
+    /// Has the server look for panes whose program has ended. 3.3a can miss one, which then stays dead without a
+    /// status, and is not closed, until another child of the server ends: this starts such a child.
+    pub fn reap_panes(&self) -> Result<(), TmuxError> {
+        self.call(argv::reap_panes()).map(drop)
     }
 
     /// Sends the output of a pane to a program's standard input. The program is run by sh(1) as a child of the
@@ -207,7 +216,7 @@ impl Server {
     /// # Errors
     /// [`TmuxError::ForeignServer`] where another one answers; nothing was closed then.
     pub fn kill_session(&self, session: &SessionId, server: Pid, _tree: &Captured) -> Result<Closed, TmuxError> {
-        match self.call(argv::kill_session(*session, server)) {
+        match self.persist(&argv::kill_session(*session, server), false) {
             Ok(output) if output.is_empty() => Ok(Closed::Killed),
             Ok(output) => Err(TmuxError::ForeignServer {
                 expected: server,
@@ -253,6 +262,18 @@ impl Server {
         self.call_with(command, false)
     }
 
+    /// Asks again when the server goes away. One that leaves with its last session hangs up on whoever comes
+    /// then; what it may have done before goes with it, so that nothing is done twice.
+    fn persist(&self, command: &[OsString], may_start_server: bool) -> Result<Vec<u8>, TmuxError> {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            match self.call_with(command.to_vec(), may_start_server) {
+                Err(TmuxError::ServerLost(_)) if Instant::now() < until => std::thread::sleep(RETRY),
+                result => return result,
+            }
+        }
+    }
+
     fn call_with(&self, command: Vec<OsString>, may_start_server: bool) -> Result<Vec<u8>, TmuxError> {
         let shown = argv::shown(&command);
         let output = self.run(self.argv(command, may_start_server))?;
@@ -269,7 +290,8 @@ impl Server {
             Complaint::Pane => TmuxError::NoPane(line),
             Complaint::Denied => TmuxError::Unreadable(line),
             // Why there was no connection is asked of the socket: the text does not tell for sure.
-            Complaint::Connect | Complaint::Lost => match self.probe() {
+            Complaint::Lost => TmuxError::ServerLost(line),
+            Complaint::Connect => match self.probe() {
                 Probe::Absent | Probe::Stale => TmuxError::NoServer { socket: self.socket_path() },
                 Probe::Unreadable(reason) => TmuxError::Unreadable(reason),
                 Probe::Running { .. } => TmuxError::Unreadable(line),

@@ -245,10 +245,16 @@ fn the_launchers_environment_does_not_reach_a_session() {
     let file = rig.file("env");
     let created = rig.sh("one", "env > \"$1.new\"; mv \"$1.new\" \"$1\"; exec sleep 1000", &[file.to_str().unwrap()]);
     eventually("the environment is written", || file.exists());
+    // What a shell sets by itself, and what tmux sets for a pane.
+    let own = ["PWD", "OLDPWD", "SHLVL", "_", "TERM", "TERM_PROGRAM", "TERM_PROGRAM_VERSION", "TMUX", "TMUX_PANE"];
+    let ours: Vec<_> = rig.server.spec(vec![]).env.into_iter().map(|(name, _)| name).collect();
     for text in [String::from_utf8(read(&file)).unwrap(), rig.tmux(&["show-environment", "-g"]).1] {
         assert!(text.contains("PATH="), "{text}");
         for secret in ["HF_TOKEN", "hf_secret", "/x,1,0", "%77", "DISPLAY"] {
             assert!(!text.contains(secret), "{secret} in {text}");
+        }
+        for name in text.lines().filter_map(|line| line.split_once('=')).map(|(name, _)| name) {
+            assert!(own.contains(&name) || ours.iter().any(|known| known == name), "{name}");
         }
     }
     assert_eq!(rig.tmux(&["show-environment", "-t", &created.session.to_string()]).1, "");
@@ -282,7 +288,9 @@ fn a_dead_pane_stays_with_how_it_ended_and_takes_no_input() {
         rig.server.send_text(&created.pane, "go\n").unwrap();
         let state = || rig.server.pane(&created.pane).unwrap().state;
         let dead = PaneState::Dead { pid: Some(created.pane_pid), status, signal };
-        eventually("the pane is dead", || state() == dead);
+        eventually("the pane is dead", || matches!(state(), PaneState::Dead { .. }));
+        rig.server.reap_panes().unwrap();
+        eventually("how it ended is known", || state() == dead);
         for result in [rig.server.send_text(&created.pane, "x"), rig.server.send_bytes(&created.pane, b"x")] {
             assert!(matches!(result, Err(TmuxError::PaneDead(pane)) if pane == created.pane));
         }
@@ -465,6 +473,17 @@ fn closing_the_last_session_succeeds_and_so_does_the_second_time() {
         eventually("the server is gone", || rig.running().is_none());
         assert_eq!(rig.server.kill_session(&created.session, created.server_pid, &TREE).unwrap(), Closed::NoServer);
         assert!(matches!(rig.server.sessions(), Err(TmuxError::NoServer { .. })));
+    }
+}
+
+/// The server that leaves with its last session hangs up on whoever comes then.
+#[test]
+fn a_session_can_follow_the_last_one_at_once() {
+    let rig = Rig::new();
+    for _ in 0..15 {
+        let created = rig.idle("one");
+        let closed = rig.server.kill_session(&created.session, created.server_pid, &TREE).unwrap();
+        assert_ne!(closed, Closed::AlreadyGone);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::pty::screen::{HistoryLimit, Screen, Size};
 use crate::tmux::control::{Client, Ear, Heard, attach};
 use crate::tmux::decoder::Notification;
-use crate::tmux::parse::PaneRow;
+use crate::tmux::parse::{PaneModes, PaneRow};
 use crate::tmux::{PaneId, Server, TmuxError, WindowId};
 
 /// Output that waits longer than this is dropped by tmux, and the pane captured anew.
@@ -48,8 +48,8 @@ impl TmuxView {
             shared: Arc::clone(&shared),
             pane: pane.pane,
             screen,
-            waiting: Waiting::Attach,
-            parts: Vec::new(),
+            captures: true,
+            modes: None,
         };
         std::thread::spawn(move || listener.run(&changed));
         Ok(Self { shared, server: server.clone(), pane: pane.pane, window: pane.window })
@@ -89,21 +89,15 @@ impl Shared {
     }
 }
 
-/// Which replies are still to come: that to the attach itself, then the three of a capture.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waiting {
-    Attach,
-    Capture,
-    Nothing,
-}
-
 struct Listener {
     ear: Ear,
     shared: Arc<Shared>,
     pane: PaneId,
     screen: Arc<Mutex<Screen>>,
-    waiting: Waiting,
-    parts: Vec<Vec<Vec<u8>>>,
+    /// A capture was asked for and has not come: what is printed meanwhile is in it.
+    captures: bool,
+    /// The first half of a capture.
+    modes: Option<PaneModes>,
 }
 
 impl Listener {
@@ -134,21 +128,19 @@ impl Listener {
 
     fn take(&mut self, notification: Notification) -> bool {
         match notification {
-            Notification::Reply(_) if self.waiting == Waiting::Attach => {
-                self.waiting = Waiting::Capture;
-                false
-            }
-            Notification::Reply(reply) if self.waiting == Waiting::Capture => {
-                self.parts.push(reply.lines);
-                if self.parts.len() < 2 {
-                    return false;
+            Notification::Reply(reply) if self.captures => match self.modes.take() {
+                Some(modes) => {
+                    self.captures = false;
+                    self.redraw(&modes, &reply.lines);
+                    true
                 }
-                self.waiting = Waiting::Nothing;
-                self.redraw();
-                true
-            }
-            // What comes before the capture is in the capture.
-            Notification::Output { pane, bytes, .. } if pane == self.pane && self.waiting == Waiting::Nothing => {
+                // Other commands are answered, too; only a capture begins with the modes of its pane.
+                None => {
+                    self.modes = reply.lines.first().and_then(|line| PaneModes::parse(line).ok());
+                    false
+                }
+            },
+            Notification::Output { pane, bytes, .. } if pane == self.pane && !self.captures => {
                 self.lock_screen().process(&bytes);
                 true
             }
@@ -174,38 +166,23 @@ impl Listener {
     }
 
     fn recapture(&mut self, resume: bool) {
-        if self.waiting == Waiting::Capture {
-            return;
-        }
         let mut client = self.shared.lock();
         let Some(client) = client.as_mut() else { return };
         if resume {
             drop(client.resume(self.pane));
         }
-        if client.capture(self.pane, HISTORY).is_ok() {
-            self.parts.clear();
-            self.waiting = Waiting::Capture;
+        if !self.captures && client.capture(self.pane, HISTORY).is_ok() {
+            self.captures = true;
         }
     }
 
-    /// Paints what the two replies say: the pane's facts, and its contents.
-    fn redraw(&mut self) {
-        let facts = self.parts.first().and_then(|lines| lines.first()).cloned().unwrap_or_default();
-        let facts = String::from_utf8_lossy(&facts).into_owned();
-        let numbers: Vec<u16> = facts.split(' ').filter_map(|word| word.parse().ok()).collect();
-        let lines = self.parts.get(1).cloned().unwrap_or_default();
-        self.parts.clear();
-        let [cols, rows, x, y, alternate, cursor, keypad, mouse, any, sgr] = numbers[..] else { return };
-        let size = Size::clamped(rows, cols);
-        let mut fresh = Screen::new(size, HistoryLimit::default());
+    /// Paints what a capture says: the pane's modes, and its contents.
+    fn redraw(&self, modes: &PaneModes, lines: &[Vec<u8>]) {
+        let mut fresh = Screen::new(Size::clamped(modes.height, modes.width), HistoryLimit::default());
         let mut text = Vec::new();
-        let on = |text: &mut Vec<u8>, flag: u16, mode: &str| {
-            if flag == 1 {
-                text.extend_from_slice(mode.as_bytes());
-            }
-        };
-        on(&mut text, alternate, "\x1b[?1049h");
-        // The contents end with the last row of the screen; trailing blank rows count.
+        if modes.alternate_on {
+            text.extend_from_slice(b"\x1b[?1049h");
+        }
         for (index, line) in lines.iter().enumerate() {
             if index > 0 {
                 text.extend_from_slice(b"\r\n");
@@ -213,12 +190,20 @@ impl Listener {
             text.extend_from_slice(b"\x1b[m");
             text.extend_from_slice(line);
         }
-        text.extend_from_slice(format!("\x1b[m\x1b[{};{}H", y + 1, x + 1).as_bytes());
-        on(&mut text, cursor, "\x1b[?1h");
-        on(&mut text, keypad, "\x1b=");
-        on(&mut text, mouse, "\x1b[?1000h");
-        on(&mut text, any, "\x1b[?1003h");
-        on(&mut text, sgr, "\x1b[?1006h");
+        text.extend_from_slice(format!("\x1b[m\x1b[{};{}H", modes.cursor_y + 1, modes.cursor_x + 1).as_bytes());
+        for (on, mode) in [
+            (modes.cursor_keys, &b"\x1b[?1h"[..]),
+            (modes.keypad, b"\x1b="),
+            (modes.mouse_standard, b"\x1b[?1000h"),
+            (modes.mouse_button, b"\x1b[?1002h"),
+            (modes.mouse_all, b"\x1b[?1003h"),
+            (modes.mouse_sgr, b"\x1b[?1006h"),
+            (!modes.cursor_visible, b"\x1b[?25l"),
+        ] {
+            if on {
+                text.extend_from_slice(mode);
+            }
+        }
         fresh.process(&text);
         let mut screen = self.lock_screen();
         let generation = screen.generation();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Inner;
 use super::session::Session;
 use crate::app::contract::HostKind;
-use crate::lifecycle::authority::verify;
+use crate::lifecycle::authority::{Pin, Pinned, verify};
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::InspectorKind;
@@ -25,6 +25,8 @@ pub(super) struct SessionHost<'a> {
     pub(super) tether: Tether,
     /// The record is still on disk and is to hold the captured identities.
     pub(super) recorded: bool,
+    /// What the host had to say.
+    pub(super) notes: Vec<String>,
 }
 
 impl Host for SessionHost<'_> {
@@ -35,7 +37,7 @@ impl Host for SessionHost<'_> {
     fn scope(&mut self) -> Result<Scope, String> {
         let panes = match &self.tether.tmux {
             None => Vec::new(),
-            Some(record) => pane_roots(self.inner, record)?,
+            Some(record) => pane_roots(self.inner, record, &mut self.notes)?,
         };
         Ok(self.tether.scope(panes))
     }
@@ -126,24 +128,50 @@ pub(super) fn server_state(inner: &Inner, record: &TmuxRecord) -> ServerState {
     }
 }
 
-/// Returns the pane roots of a session, as its own server names them now.
-fn pane_roots(inner: &Inner, record: &TmuxRecord) -> Result<Vec<Pid>, String> {
+/// Returns the pane roots of a session, bound to identities: each is held, its parent is the server, and the
+/// server names it again afterwards.
+fn pane_roots(inner: &Inner, record: &TmuxRecord, notes: &mut Vec<String>) -> Result<Vec<Identity>, String> {
     let rows = panes(inner, record)?;
+    if rows.is_empty() {
+        notes.push(match server_state(inner, record) {
+            ServerState::Gone => format!("its tmux server {} was gone already", record.server.pid),
+            ServerState::There(_) | ServerState::Unknown(_) => "its tmux session was gone already".into(),
+        });
+        return Ok(Vec::new());
+    }
     if let Some(linked) = rows.iter().find(|row| row.linked) {
         return Err(format!(
             "its window {} is also linked into another tmux session: unlink it there, then stop it again",
             linked.window
         ));
     }
-    let ours = |pid: &Pid| {
-        inner.inspector.facts(*pid).ok().flatten().is_none_or(|facts| facts.ppid == record.server.pid.raw())
-    };
-    let running = rows.into_iter().filter_map(|row| match row.state {
+    let bound = bind(inner, record, &rows);
+    // A pane that came to be since then is found below the server by nobody else: ask until it stands still.
+    let again = panes(inner, record)?;
+    let named: Vec<Pid> = again.iter().filter_map(root_of).collect();
+    Ok(bound.into_iter().filter(|identity| named.contains(&identity.pid)).collect())
+}
+
+/// Pins the roots of panes; a number that is no child of the server was never this pane's.
+fn bind(inner: &Inner, record: &TmuxRecord, rows: &[PaneRow]) -> Vec<Identity> {
+    let held = rows.iter().filter_map(root_of).filter_map(|pid| match Pinned::open(&inner.inspector, pid) {
+        Pin::Held(pinned) => Some(pinned),
+        Pin::Gone | Pin::Unreadable(_) => None,
+    });
+    let ours = held.filter(|pinned| pinned.facts().ppid == record.server.pid.raw());
+    ours.map(|pinned| pinned.identity().clone()).collect()
+}
+
+/// Returns the pane roots of a session for a look: as [`pane_roots`], without asking twice.
+pub(super) fn pane_identities(inner: &Inner, record: &TmuxRecord) -> Result<Vec<Identity>, String> {
+    Ok(bind(inner, record, &panes(inner, record)?))
+}
+
+fn root_of(row: &PaneRow) -> Option<Pid> {
+    match row.state {
         PaneState::Running { pid } => Some(pid),
         PaneState::Dead { .. } => None,
-    });
-    // A pane's root is a child of its server; a number that is not was never this pane's.
-    Ok(running.filter(ours).collect())
+    }
 }
 
 /// Returns the panes of a session; empty where session or server are gone.

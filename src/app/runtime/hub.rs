@@ -60,8 +60,8 @@ impl Hub {
 
     /// Hands an event to all subscribers.
     pub fn publish(&self, event: &Event) {
-        let t_ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         let mut inner = self.lock();
+        let t_ms = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
         inner.0 += 1;
         let seq = inner.0;
         inner.1.retain_mut(|subscriber| {

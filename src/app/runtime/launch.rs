@@ -65,10 +65,11 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Unverifiable, message));
         }
         let plan = self.plan(request)?;
-        let launched = match plan.host {
+        let (launched, session) = match plan.host {
             HostKind::Pty => self.launch_pty(&plan, request),
             HostKind::Tmux => self.launch_tmux(&plan, request),
         }?;
+        self.add(&session);
         self.lock().last = Some(plan.id.clone());
         self.publish(Event::Launched {
             session: plan.id,
@@ -77,6 +78,8 @@ impl Inner {
             host: plan.host,
             pid: launched.pid,
         });
+        // Its end is told after its launch, however short it is.
+        self.watch_exit(&session);
         Ok(launched)
     }
 
@@ -94,7 +97,8 @@ impl Inner {
         }
         let command = recipe.map(|recipe| &recipe.command).or(request.command.as_ref());
         let argv = command.map(CommandLine::argv).unwrap_or_default();
-        if argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
+        let blank = matches!(command, Some(CommandLine::Line(line)) if line.trim().is_empty());
+        if blank || argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
             return Err(usage("command is empty, or holds a NUL"));
         }
         let kind = request.kind.or(recipe.map(|recipe| recipe.kind)).unwrap_or(Kind::Shell);
@@ -201,7 +205,11 @@ impl Inner {
         }
     }
 
-    fn launch_pty(self: &Arc<Self>, plan: &Plan, request: &LaunchRequest) -> Result<Launched, AppError> {
+    fn launch_pty(
+        self: &Arc<Self>,
+        plan: &Plan,
+        request: &LaunchRequest,
+    ) -> Result<(Launched, Arc<Session>), AppError> {
         let pty_failed =
             |error: std::io::Error| AppError::new(ErrorKind::Pty, format!("failed to open a pseudo-terminal: {error}"));
         let gate = Gate::open(&self.paths.runtime_dir).map_err(|error| gate_error(&error))?;
@@ -235,11 +243,14 @@ impl Inner {
         };
         let launched = launched(plan, &tether);
         let owned = OwnedPty { pty, lifeline, warden_child: std::sync::Mutex::new(warden_child) };
-        self.enter_new(tether, request, Some(owned))?;
-        Ok(launched)
+        Ok((launched, new_session(tether, request, Some(owned))?))
     }
 
-    fn launch_tmux(self: &Arc<Self>, plan: &Plan, request: &LaunchRequest) -> Result<Launched, AppError> {
+    fn launch_tmux(
+        self: &Arc<Self>,
+        plan: &Plan,
+        request: &LaunchRequest,
+    ) -> Result<(Launched, Arc<Session>), AppError> {
         let gate = Gate::open(&self.paths.runtime_dir).map_err(|error| gate_error(&error))?;
         let new = NewSession {
             name: plan.id.clone(),
@@ -274,11 +285,10 @@ impl Inner {
                 // In tmux nothing depends on the connection: the session outlives us on purpose.
                 drop(lifeline);
                 let launched = launched(plan, &tether);
-                self.enter_new(tether, request, None)?;
-                Ok(launched)
+                Ok((launched, new_session(tether, request, None)?))
             }
             Err(error) => {
-                let scope = Scope { front, panes: vec![created.pane_pid], ..Scope::default() };
+                let scope = Scope { front, ..Scope::default() };
                 let mut guard = Guard::new(&self.inspector);
                 guard.protect_server(created.server_pid, "the tmux server of the session");
                 let captured = capture(&scope, Depth::Trees, &guard, &self.inspector);
@@ -315,14 +325,6 @@ impl Inner {
             std::fs::remove_file(self.store.log_path(&plan.id)).ok();
             gate_error(&error)
         })
-    }
-
-    fn enter_new(&self, tether: Tether, request: &LaunchRequest, pty: Option<OwnedPty>) -> Result<(), AppError> {
-        let session = Session::new(tether, Some(request.clone()), pty)
-            .ok_or_else(|| AppError::new(ErrorKind::Internal, "a tether of an unknown kind"))?;
-        self.add(&session);
-        self.watch_exit(&session);
-        Ok(())
     }
 
     fn identify(&self, pid: Pid) -> Result<Identity, AppError> {
@@ -384,6 +386,11 @@ impl Inner {
             last: None,
         }
     }
+}
+
+fn new_session(tether: Tether, request: &LaunchRequest, pty: Option<OwnedPty>) -> Result<Arc<Session>, AppError> {
+    Session::new(tether, Some(request.clone()), pty)
+        .ok_or_else(|| AppError::new(ErrorKind::Internal, "a tether of an unknown kind"))
 }
 
 fn launched(plan: &Plan, tether: &Tether) -> Launched {

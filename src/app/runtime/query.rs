@@ -48,6 +48,10 @@ impl Inner {
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
         let owner = self.owner(session).map(|owner| format!("pid {}", owner.pid));
+        let containment = {
+            let (tether, over) = (session.tether(), session.phase().0.is_over());
+            self.containment(&tether, !over)
+        };
         let state = session.state();
         let tether = &state.tether;
         let (phase, detail) = state.phase();
@@ -78,7 +82,7 @@ impl Inner {
             adopted: false,
             owner,
             not_after: Some(tether.not_after_wall),
-            containment: tether.containment.clone(),
+            containment,
             command: tether.command.clone(),
             cwd: Some(tether.cwd.clone()),
             processes: live().count(),
@@ -114,7 +118,7 @@ impl Inner {
                 .members
                 .iter()
                 .filter(|member| member.fate == Fate::Report)
-                .map(|member| bystander(member, "it left the tree; the recipe reports such processes"))
+                .map(|member| bystander(member, &self.inspector, "it left the tree; the recipe reports such processes"))
                 .collect();
             let supervisors = captured.supervisors.iter().map(|member| row(member, &self.inspector, None)).collect();
             return Ok(Tree { processes: rows_of(session), lookalikes: alike, escapees, supervisors });

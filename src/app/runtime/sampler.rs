@@ -156,13 +156,7 @@ impl Inner {
         let tether = session.tether();
         let panes = match &tether.tmux {
             None => Vec::new(),
-            Some(record) => super::hosts::panes(self, record)?
-                .into_iter()
-                .filter_map(|pane| match pane.state {
-                    crate::tmux::parse::PaneState::Running { pid } => Some(pid),
-                    crate::tmux::parse::PaneState::Dead { .. } => None,
-                })
-                .collect(),
+            Some(record) => super::hosts::pane_identities(self, record)?,
         };
         let guard: Guard = guard(self, &tether);
         let depth = if self.inspector.kind() == InspectorKind::Procfs { Depth::Host } else { Depth::Trees };

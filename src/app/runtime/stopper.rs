@@ -12,12 +12,13 @@ use crate::app::config::Stop;
 use crate::app::contract::{CommandLine, HostKind, LaunchRequest, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
+use crate::lifecycle::authority::verify;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop, total};
-use crate::lifecycle::store::{SessionLock, write_json};
+use crate::lifecycle::store::{SessionLock, read_json, write_json};
 use crate::lifecycle::teardown::Ladder;
 use crate::lifecycle::tether::{Last, Tether};
 use crate::lifecycle::verdict::VerdictKind;
@@ -64,7 +65,7 @@ impl Inner {
         if session.state().settled {
             return Err(AppError::new(ErrorKind::Failed, format!("{} has ended", session.id)));
         }
-        let _lock = self.take_lock(&session.id)?;
+        let _lock = self.take_lock(&session.id, LOCK_PATIENCE)?;
         let mut tether = session.tether();
         let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
         tether.not_after = super::launch::boottime() + seconds;
@@ -198,12 +199,16 @@ impl Inner {
         };
         let begun = Instant::now();
         let _turn = session.stopping.lock();
-        let _lock = if how.dry_run { None } else { Some(self.take_lock(&session.id)?) };
+        let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
+        let _lock = if how.dry_run { None } else { Some(self.take_lock(&session.id, patience)?) };
         let tether = session.tether();
         let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
         let mut notes = Vec::new();
         if !how.dry_run {
-            session.state().stopping = true;
+            {
+                let mut state = session.state();
+                (state.stopping, state.last_phase) = (true, Some(Phase::Stopping));
+            }
             self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
             if !how.sweep && !how.force {
                 self.own_stop(session, &tether, &mut notes);
@@ -211,8 +216,11 @@ impl Inner {
         }
         let recorded = self.store.tether_path(&session.id).exists();
         let guard = guard(self, &tether);
-        let containment = tether.containment.clone();
-        let mut host = SessionHost { inner: self, session, tether, recorded };
+        let containment = self.containment(&tether, true);
+        if containment.len() < tether.containment.len() {
+            notes.push("its warden was gone: membership rested on parents and kernel sessions alone".into());
+        }
+        let mut host = SessionHost { inner: self, session, tether, recorded, notes: Vec::new() };
         let order = Order {
             session: &session.id,
             ladder,
@@ -232,6 +240,16 @@ impl Inner {
         };
         receipt.containment = containment;
         receipt.notes.extend(notes);
+        receipt.notes.append(&mut host.notes);
+        if !recorded && receipt.captured.is_empty() && receipt.dead == Some(true) {
+            // Somebody else has ended it: its warden, or another manager. What they observed is the answer.
+            let earlier = read_json::<Receipt>(&self.store.receipt_path(&session.id)).ok().flatten();
+            if let Some(earlier) = earlier.filter(|_| session.state().receipt.is_none()) {
+                let notes = std::mem::replace(&mut receipt, earlier).notes;
+                receipt.notes.extend(notes);
+                receipt.host_closed = true;
+            }
+        }
         if !how.dry_run {
             let tether = host.tether;
             self.settle(session, tether, &receipt);
@@ -239,11 +257,21 @@ impl Inner {
         Ok(receipt)
     }
 
-    fn take_lock(&self, session: &str) -> Result<SessionLock, AppError> {
-        self.store.lock(session, LOCK_PATIENCE).map_err(|error| {
+    /// Returns the containments that hold now. A warden that was killed degrades its session, visibly.
+    pub(super) fn containment(&self, tether: &Tether, runs: bool) -> Vec<String> {
+        let held = tether.warden.as_ref().is_some_and(|warden| {
+            !matches!(verify(warden, &self.inspector).kind, VerdictKind::Gone | VerdictKind::Foreign)
+        });
+        // The warden of a tree that is empty has left, as it should.
+        let over = !runs || verify(&tether.workload.identity, &self.inspector).kind == VerdictKind::Gone;
+        tether.containment.iter().filter(|how| *how != "warden" || held || over).cloned().collect()
+    }
+
+    fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {
+        self.store.lock(session, patience).map_err(|error| {
             if error.kind() == std::io::ErrorKind::WouldBlock {
-                let seconds = LOCK_PATIENCE.as_secs();
-                let message = format!("another process has been stopping {session} for {seconds} s; try again");
+                let seconds = patience.as_secs_f64();
+                let message = format!("another process has been stopping {session} for {seconds:.1} s; try again");
                 return AppError::new(ErrorKind::Timeout, message);
             }
             AppError::new(ErrorKind::State, format!("failed to lock {session}: {error}"))

@@ -4,7 +4,7 @@
 //! *unreadable*: a process that vanished is data, a process that cannot be read is a warning.
 
 mod facts;
-mod limits;
+mod kin;
 mod procfs;
 mod ps;
 mod sockets;
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 pub use facts::{Facts, Snapshot, Start, Unreadable};
-pub use limits::open_files_limit;
+pub use kin::Kin;
 pub use procfs::Procfs;
 pub use ps::Ps;
 pub use sockets::{Listener, PortOwner, listeners_of, owner_of_port};
@@ -127,12 +127,27 @@ impl Inspector {
         }
     }
 
-    /// Reads the trees below `roots`, at a cost that follows these trees and not the host where the
-    /// kernel lists children (`CONFIG_PROC_CHILDREN`), else by a full scan.
-    pub fn walk(&self, roots: &[Pid]) -> io::Result<Snapshot> {
+    /// Tells whether the kernel lists the children of a process.
+    pub fn lists_children(&self) -> bool {
         match self {
-            Self::Procfs(procfs) if procfs.lists_children() => Ok(procfs.walk(roots)),
-            Self::Procfs(_) | Self::Ps(_) | Self::None => self.scan(),
+            Self::Procfs(procfs) => procfs.lists_children(),
+            Self::Ps(_) | Self::None => false,
+        }
+    }
+
+    /// Returns the children of a process, to be read with [`Inspector::children`]; `None` where the kernel
+    /// does not list them.
+    pub fn kin(&self, pid: Pid, threads: u32) -> Option<Kin> {
+        match self {
+            Self::Procfs(procfs) if procfs.lists_children() => Some(procfs.kin(pid, threads)),
+            Self::Procfs(_) | Self::Ps(_) | Self::None => None,
+        }
+    }
+
+    /// Adds the children as they are now.
+    pub fn children(&self, kin: &Kin, into: &mut Vec<Pid>) {
+        if let Self::Procfs(procfs) = self {
+            procfs.children(kin, into);
         }
     }
 

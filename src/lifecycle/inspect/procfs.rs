@@ -57,6 +57,10 @@ impl Procfs {
         self.lists_children
     }
 
+    pub(super) const fn dir(&self) -> &OwnedFd {
+        &self.dir
+    }
+
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
@@ -85,45 +89,6 @@ impl Procfs {
             }
         }
         Ok(Snapshot::new(found, unreadable, true))
-    }
-
-    pub(super) fn walk(&self, roots: &[Pid]) -> Snapshot {
-        let (mut found, mut unreadable) = (Vec::new(), Vec::new());
-        let mut queue = roots.to_vec();
-        let mut seen = std::collections::HashSet::new();
-        while let Some(pid) = queue.pop() {
-            if !seen.insert(pid) {
-                continue;
-            }
-            match self.facts_at(pid, self.scale()) {
-                Ok(Some(facts)) => {
-                    self.children(pid, facts.threads, &mut queue);
-                    found.push(facts);
-                }
-                Ok(None) => {}
-                Err(error) => unreadable.push(error),
-            }
-        }
-        Snapshot::new(found, unreadable, false)
-    }
-
-    /// Adds the children of every thread of a process. A process that vanishes meanwhile has none.
-    fn children(&self, pid: Pid, threads: u32, into: &mut Vec<Pid>) {
-        let mut read = |tid: &str| {
-            let Ok(text) = self.read_all(&format!("{pid}/task/{tid}/children")) else { return };
-            for word in text.split(|b| *b == b' ') {
-                into.extend(std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()).and_then(Pid::new));
-            }
-        };
-        if threads <= 1 {
-            return read(&pid.to_string());
-        }
-        let Ok(tasks) = fs::read_dir(self.root.join(format!("{pid}/task"))) else { return };
-        for task in tasks.flatten() {
-            if let Some(tid) = task.file_name().to_str() {
-                read(tid);
-            }
-        }
     }
 
     pub(super) fn facts(&self, pid: Pid) -> Result<Option<Facts>, Unreadable> {
@@ -288,16 +253,19 @@ mod tests {
     }
 
     #[test]
-    fn walk_and_scan_agree_on_our_own_tree() {
+    fn children_are_listed_by_the_thread_that_has_them() {
         let procfs = Procfs::open(Path::new("/proc")).unwrap();
         let me = Pid::new(i32::try_from(std::process::id()).unwrap()).unwrap();
         let mut child = std::process::Command::new("sleep").arg("30").spawn().unwrap();
         let pid = Pid::new(i32::try_from(child.id()).unwrap()).unwrap();
-        let walked = procfs.walk(&[me]);
         let scanned = procfs.scan().unwrap();
-        let start = |snapshot: &Snapshot| snapshot.of(pid).map(|facts| (facts.ppid, facts.start.clone()));
-        assert_eq!(start(&walked), start(&scanned));
-        assert_eq!(start(&walked).map(|(ppid, _)| ppid), Some(me.raw()));
+        assert_eq!(scanned.of(pid).map(|facts| facts.ppid), Some(me.raw()));
+        for threads in [1, 2] {
+            let mut children = Vec::new();
+            // The test runs on a thread, whose child it is; a process of two threads lists them all.
+            procfs.children(&procfs.kin(me, threads), &mut children);
+            assert_eq!(children.contains(&pid), threads > 1);
+        }
         assert_eq!(procfs.argv(pid), [b"sleep".to_vec(), b"30".to_vec()]);
         child.kill().unwrap();
         child.wait().unwrap();
