@@ -3,6 +3,7 @@
 pub mod args;
 pub mod batch;
 pub mod cli;
+pub mod cockpit;
 pub mod command;
 pub mod config;
 pub mod contract;
@@ -13,6 +14,10 @@ mod report;
 pub mod runtime;
 pub mod schema;
 pub mod start;
+pub mod tui;
+
+/// The hidden subcommand that is the screen itself; what a person starts is its parent, for job control.
+pub const COCKPIT: &str = "__cockpit";
 
 /// The hidden subcommand that writes what tmux pipes to it into a session's log.
 pub const LOG_WRITER: &str = "__log";

@@ -5,23 +5,28 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use clap::{CommandFactory, Parser};
 
 use super::args::{Action, Args};
+use super::cockpit::Bridge;
 use super::config::{self, Config, Inputs};
 use super::error::{AppError, ErrorKind, Exit};
 use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
-use super::{LOG_WRITER, batch, cli, schema};
+use super::tui::job::{self, Link};
+use super::tui::{self, Cockpit, OnStuck, Options, Theme, UiEvent};
+use super::{COCKPIT, LOG_WRITER, batch, cli, schema};
 use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::store::{private_dir, replace};
 use crate::lifecycle::warden;
 use crate::tmux::{Server, SocketRef};
 
 /// Runs the program with these arguments (the first is its name) and returns its exit status.
-pub fn run(arguments: Vec<OsString>) -> u8 {
+pub fn run(mut arguments: Vec<OsString>) -> u8 {
     // The stages of a launch come before anything else is set up: they are small and must not fail.
     if let Some(status) = warden::dispatch(arguments.get(1..).unwrap_or_default()) {
         return status;
@@ -29,6 +34,11 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     if arguments.get(1).is_some_and(|first| first == LOG_WRITER) {
         return write_log(arguments.get(2));
     }
+    let link = match take_link(&mut arguments) {
+        Ok(link) => link,
+        Err(_) => return Exit::Usage.code(),
+    };
+    let for_screen = arguments.clone();
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(error) => {
@@ -36,7 +46,11 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
         }
     };
-    match face(&args) {
+    let shows = args.action.is_none() && args.batch.is_none();
+    if shows && link.is_none() {
+        return screen_parent(for_screen);
+    }
+    match face(&args, link) {
         Ok(exit) => exit.code(),
         Err(error) => {
             cli::complain(&error, args.action.as_ref().and_then(Action::command).is_some_and(|(_, json)| json));
@@ -45,7 +59,31 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-fn face(args: &Args) -> Result<Exit, AppError> {
+/// Takes the link to the parent from standard input where we are the screen itself.
+fn take_link(arguments: &mut Vec<OsString>) -> std::io::Result<Option<Link>> {
+    if arguments.get(1).is_none_or(|first| first != COCKPIT) {
+        return Ok(None);
+    }
+    arguments.remove(1);
+    Link::from_stdin().map(Some)
+}
+
+/// Starts the screen as a child, so that it can be suspended while its sessions run on.
+fn screen_parent(arguments: Vec<OsString>) -> u8 {
+    let started = std::env::current_exe().and_then(|program| {
+        let rest = arguments.into_iter().skip(1);
+        job::parent([program.into_os_string(), COCKPIT.into()].into_iter().chain(rest))
+    });
+    match started {
+        Ok(status) => status,
+        Err(error) => {
+            cli::complain(&AppError::new(ErrorKind::Usage, error.to_string()), false);
+            Exit::Usage.code()
+        }
+    }
+}
+
+fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     match &args.action {
         Some(Action::Schema) => {
             cli::say(&format!("{:#}\n", schema::schema()));
@@ -87,7 +125,6 @@ fn face(args: &Args) -> Result<Exit, AppError> {
     })?;
     let server = server(args, &paths, &config)?;
     let runtime = Runtime::new(Setup { paths, config, inspector, server })?;
-    let interrupted = signals(&runtime);
     let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
     if launches {
         // Before anything of this run exists: what earlier runs left is settled, and said.
@@ -102,14 +139,48 @@ fn face(args: &Args) -> Result<Exit, AppError> {
             if matches!(action, Action::Launch(_)) {
                 runtime.watch();
             }
-            Ok(cli::run(&runtime, action, &interrupted))
+            Ok(cli::run(&runtime, action, &signals(&runtime)))
         }
         (None, Some(input)) => {
             runtime.watch();
-            Ok(batch::run(&runtime, input, args.fail_fast, &interrupted))
+            Ok(batch::run(&runtime, input, args.fail_fast, &signals(&runtime)))
         }
-        (None, None) => Err(AppError::new(ErrorKind::Usage, "the screen is not there yet")),
+        (None, None) => show(&runtime, args, link),
     }
+}
+
+/// Opens the screen. What its end leaves behind is said once the terminal is a person's again.
+fn show(runtime: &Runtime, args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
+    keep_children();
+    runtime.watch();
+    let ui = runtime.ui();
+    let choice = if args.no_color { config::Theme::Mono } else { ui.theme };
+    let theme = Theme::resolve(choice, |name| std::env::var(name).ok());
+    let (sender, events) = channel();
+    let bridge = Bridge::new(runtime.clone(), sender.clone());
+    for note in runtime.notes() {
+        sender.send(UiEvent::Note(note)).ok();
+    }
+    let stuck = runtime.clone();
+    let on_stuck: OnStuck = Arc::new(move |_| {
+        let clean = stuck.close().iter().all(Receipt::is_clean);
+        let exit = if clean { Exit::Failed } else { Exit::NotClean };
+        #[expect(clippy::exit, reason = "the loop of the screen is stuck: nothing else ends the program")]
+        std::process::exit(exit.code().into());
+    });
+    let options = Options { theme, escape: ui.escape, mouse: true, link, on_stuck: Some(on_stuck) };
+    let outcome = tui::run(&bridge, events, sender, options)
+        .map_err(|error| AppError::new(ErrorKind::Io, format!("the screen ended: {error}")));
+    // Its view of tmux lets go before the program ends, or tmux would keep the client.
+    bridge.select(None);
+    let receipts = runtime.close();
+    bridge.settle();
+    let mut exit = outcome.map(|_| Exit::Ok)?;
+    for receipt in receipts.iter().filter(|receipt| !receipt.is_clean()) {
+        exit = exit.or(Exit::NotClean);
+        cli::say(&super::report::receipt(receipt));
+    }
+    Ok(exit)
 }
 
 fn open_batch(path: &Path) -> Result<Box<dyn Read + Send>, AppError> {
@@ -184,11 +255,16 @@ fn server(args: &Args, paths: &Paths, config: &Config) -> Result<Server, AppErro
     Ok(Server::new(socket, conf, std::env::vars_os()))
 }
 
+/// An inherited `SIG_IGN` of CHLD would reap our children behind our back.
+fn keep_children() {
+    signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default()).ok();
+}
+
 /// Says when somebody wants us to end: whoever waits for a session ends at once, a stop that is under way is
-/// finished. An inherited `SIG_IGN` of CHLD would reap our children behind our back.
+/// finished.
 fn signals(runtime: &Runtime) -> Receiver<()> {
     let (sender, receiver) = channel();
-    signal_hook::flag::register(signal_hook::consts::SIGCHLD, std::sync::Arc::default()).ok();
+    keep_children();
     let runtime = runtime.clone();
     if let Ok(mut signals) = signal_hook::iterator::Signals::new([1, 2, 15]) {
         std::thread::spawn(move || {

@@ -235,6 +235,11 @@ impl Screen {
         self.generation
     }
 
+    /// Makes the generation greater than `other`: for a screen that takes the place of another.
+    pub fn outrun(&mut self, other: u64) {
+        self.generation = self.generation.max(other) + 1;
+    }
+
     /// Returns the bytes of history that count against its limit.
     pub fn history_bytes(&self) -> usize {
         self.events().history.bytes()
@@ -285,7 +290,8 @@ impl Screen {
     }
 
     /// Returns history and visible screen with soft wraps joined, trailing blanks and trailing empty lines
-    /// cut. On the alternate screen the history is that of the primary one.
+    /// cut. On the alternate screen the history is that of the primary one. What was wrapped on a screen of one
+    /// row cannot be told from what was not.
     pub fn logical_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let mut open = self.events().history.logical_lines(&mut lines);
@@ -295,11 +301,10 @@ impl Screen {
         }
         for row in 0..self.size.rows {
             let mut line = open.take().unwrap_or_default();
+            read::push_row(emulator, row, &mut line);
             if row + 1 < self.size.rows && emulator.row_wrapped(row) {
-                read::push_wrapped_row(emulator, row, &mut line);
                 open = Some(line);
             } else {
-                read::push_row(emulator, row, &mut line);
                 line.truncate(line.trim_end_matches(' ').len());
                 lines.push(line);
             }
@@ -433,7 +438,7 @@ impl Screen {
                 }
                 Step::Graphics => {
                     let text = self.scanner.translate(piece);
-                    self.parser.process(&text);
+                    self.feed_wide(&text);
                 }
                 Step::Wide => self.feed_wide(piece),
                 Step::Drop => {}
@@ -457,6 +462,15 @@ impl Screen {
                     fed = end;
                     room = self.room();
                     continue;
+                }
+                if room == 0 && cell::changes_width(c) {
+                    self.parser.process(&text.as_bytes()[fed..at]);
+                    fed = at;
+                    if self.room() == 0 {
+                        // Widening a character in the last column moves it to the next row; in the last row
+                        // the emulator loses track of it, and panics when it is written over.
+                        fed += c.len_utf8();
+                    }
                 }
                 let width = u16::from(cell::char_width_before(c, chars.peek().map(|(_, next)| *next)));
                 if width == 2 && room == 1 {

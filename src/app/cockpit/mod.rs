@@ -8,7 +8,7 @@ mod view;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::command::Command;
 use super::contract::SessionRow;
@@ -20,6 +20,8 @@ use view::TmuxView;
 
 /// Time between two looks at the rows.
 const TICK: Duration = Duration::from_secs(1);
+/// How long the view of tmux may take to let go at the end.
+const LET_GO: Duration = Duration::from_millis(300);
 /// Shortest time between two words about a changed screen: more than a display shows.
 const FRAME: Duration = Duration::from_millis(8);
 
@@ -34,6 +36,8 @@ struct Inner {
     selected: Mutex<Option<Selected>>,
     /// Grows with every selection, so that threads of an older one end.
     turn: AtomicU64,
+    /// Selections that are being left or made.
+    letting_go: AtomicU64,
 }
 
 /// The session that is looked at.
@@ -47,16 +51,25 @@ struct Selected {
 impl Bridge {
     /// Starts the threads that tell the screen what happens.
     pub fn new(runtime: Runtime, events: Sender<UiEvent>) -> Self {
-        let inner = Arc::new(Inner { runtime, events, selected: Mutex::new(None), turn: AtomicU64::new(0) });
+        let inner = Arc::new(Inner {
+            runtime,
+            events,
+            selected: Mutex::new(None),
+            turn: AtomicU64::new(0),
+            letting_go: AtomicU64::new(0),
+        });
         forward_events(&inner);
         refresh_rows(&inner);
         announce_screens(&inner);
         Self { inner }
     }
 
-    /// Returns the runtime behind it.
-    pub fn runtime(&self) -> &Runtime {
-        &self.inner.runtime
+    /// Waits, for a short time, until the view of tmux has let go.
+    pub fn settle(&self) {
+        let until = Instant::now() + LET_GO;
+        while self.inner.letting_go.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
@@ -100,13 +113,17 @@ impl Cockpit for Bridge {
         let old = self.inner.selected().take();
         let inner = Arc::clone(&self.inner);
         let session = session.map(str::to_owned);
+        inner.letting_go.fetch_add(1, Ordering::SeqCst);
         let work = move || {
             drop(old);
             if let Some(session) = session {
                 inner.look_at(&session, turn);
             }
+            inner.letting_go.fetch_sub(1, Ordering::SeqCst);
         };
-        drop(std::thread::Builder::new().spawn(work));
+        if std::thread::Builder::new().spawn(work).is_err() {
+            self.inner.letting_go.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     fn screen(&self, session: &str) -> Option<Arc<Mutex<Screen>>> {

@@ -43,14 +43,8 @@ impl TmuxView {
         let (mut client, ear) = attach(server, &pane.session, pause)?;
         client.capture(pane.pane, HISTORY).map_err(TmuxError::Io)?;
         let shared = Arc::new(Shared { client: Mutex::new(Some(client)) });
-        let mut listener = Listener {
-            ear,
-            shared: Arc::clone(&shared),
-            pane: pane.pane,
-            screen,
-            captures: true,
-            modes: None,
-        };
+        let mut listener =
+            Listener { ear, shared: Arc::clone(&shared), pane: pane.pane, screen, captures: true, modes: None };
         std::thread::spawn(move || listener.run(&changed));
         Ok(Self { shared, server: server.clone(), pane: pane.pane, window: pane.window })
     }

@@ -304,6 +304,29 @@ impl super::Runtime {
         self.inner.tree(session)
     }
 
+    /// Returns the settings of the screen.
+    pub fn ui(&self) -> &crate::app::config::UiConfig {
+        &self.inner.config.ui
+    }
+
+    /// Returns what a person should know at the start.
+    pub fn notes(&self) -> Vec<String> {
+        let config = &self.inner.config;
+        let mut notes = config.notes.clone();
+        if let Some(untrusted) = &config.untrusted {
+            let path = untrusted.path.display();
+            notes.push(format!("{path} is not trusted and not used; read it, then run `cookbook-tui trust`"));
+        }
+        if let Err(error) = self.inner.server.version() {
+            notes.push(format!("sessions live in PTYs only: {error}"));
+        }
+        let quarantined = self.quarantined().len();
+        if quarantined > 0 {
+            notes.push(format!("{quarantined} records are left alone; `cookbook-tui doctor` names them"));
+        }
+        notes
+    }
+
     /// Returns what can be launched.
     pub fn recipes(&self) -> Vec<crate::app::config::RecipeRow> {
         self.inner.config.rows()

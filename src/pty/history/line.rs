@@ -237,7 +237,7 @@ impl<'a> LineView<'a> {
                 style = run.style;
                 run_end += usize::from(run.len);
             }
-            visit(col, cell::without_bidi(text), width, style);
+            visit(col, cell::shown(text), width, style);
             at += text.len();
             col += u16::from(width);
         }

@@ -209,27 +209,14 @@ impl<'a> Iterator for Cells<'a> {
     }
 }
 
-/// Returns the text of a cell up to the first character that would reorder what stands around it.
-pub(crate) fn without_bidi(text: &str) -> &str {
-    if text.len() < 2 {
+/// Returns what is shown of the text of a cell: all up to the first character that would reorder or break the
+/// line around it, or a blank.
+pub(crate) fn shown(text: &str) -> &str {
+    if text.len() == 1 {
         return text;
     }
     let cut = text.char_indices().find(|(_, c)| is_bidi_control(*c)).map_or(text.len(), |(at, _)| at);
-    &text[..cut]
-}
-
-/// Returns text that is safe in a title: controls and bidi controls are written as `\u{..}`, and what is
-/// longer than `limit` characters is cut.
-pub(crate) fn escape_controls(text: &str, limit: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(limit));
-    for c in text.chars().take(limit) {
-        if c.is_control() || is_bidi_control(c) {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    if cut == 0 || is_filler(text) { " " } else { &text[..cut] }
 }
 
 fn is_bidi_control(c: char) -> bool {
@@ -298,10 +285,17 @@ mod tests {
     }
 
     #[test]
-    fn titles_carry_no_controls() {
-        assert_eq!(escape_controls("a\u{9b}b\u{202e}c", 10), "a\\u{9b}b\\u{202e}c");
-        assert_eq!(escape_controls("abcdef", 3), "abc");
-        assert_eq!(without_bidi("a\u{202e}\u{301}"), "a");
-        assert_eq!(without_bidi("e\u{301}"), "e\u{301}");
+    fn what_is_shown_of_a_cell() {
+        for (text, expected) in [
+            ("", " "),
+            ("a", "a"),
+            ("e\u{301}", "e\u{301}"),
+            ("a\u{202e}\u{301}", "a"),
+            ("\u{2028}", " "),
+            (FILLER_TEXT, " "),
+            ("\u{FDD0}\u{301}", " "),
+        ] {
+            assert_eq!(shown(text), expected, "{text:?}");
+        }
     }
 }

@@ -13,10 +13,12 @@ use vt100::capture::{BasicFormattedCaptureState, RowContents};
 use super::Notice;
 use super::cell::{self, CellStyle};
 use crate::pty::history::{History, HistoryLimit};
+use crate::text;
 
 /// The most a session can put on the clipboard at once.
 pub(super) const CLIPBOARD_LIMIT: usize = 64 * 1024;
 
+/// Characters of a title.
 const TITLE_LIMIT: usize = 256;
 /// Answers nobody takes do not pile up.
 const REPLY_LIMIT: usize = 4096;
@@ -77,7 +79,8 @@ impl vt100::Callbacks for Events {
     }
 
     fn set_window_title(&mut self, _: &mut vt100::Screen, title: &[u8]) {
-        self.title = cell::escape_controls(&String::from_utf8_lossy(title), TITLE_LIMIT);
+        let title: String = String::from_utf8_lossy(title).chars().take(TITLE_LIMIT).collect();
+        self.title = text::escape(&title).into_owned();
         self.note(Notice::Title(self.title.clone()));
     }
 
@@ -85,9 +88,9 @@ impl vt100::Callbacks for Events {
         if data.len() / 4 * 3 > CLIPBOARD_LIMIT + 3 {
             return;
         }
-        let Ok(text) = BASE64.decode(data) else { return };
-        if !text.is_empty() && text.len() <= CLIPBOARD_LIMIT {
-            self.note(Notice::Clipboard(text));
+        let Ok(bytes) = BASE64.decode(data) else { return };
+        if !bytes.is_empty() && bytes.len() <= CLIPBOARD_LIMIT {
+            self.note(Notice::Clipboard(bytes));
         }
     }
 

@@ -9,9 +9,9 @@ pub(super) fn visit_row(screen: &vt100::Screen, row: u16, visit: &mut dyn FnMut(
     let cols = screen.size().1.get();
     let mut col = 0;
     while col < cols {
-        let Some(cell) = screen.cell(row, col) else { return };
-        let width = cell_width(cell, col, cols);
-        visit(col, shown_text(cell), width, style(cell));
+        let Some(found) = screen.cell(row, col) else { return };
+        let width = cell_width(found, col, cols);
+        visit(col, cell::shown(found.contents()), width, style(found));
         col += u16::from(width);
     }
 }
@@ -40,13 +40,8 @@ pub(super) fn is_blank(screen: &vt100::Screen, row: u16) -> bool {
     })
 }
 
-/// Appends the text of a row, with fillers as blanks, trailing blanks not cut.
+/// Appends the text of a row up to the last cell that was touched, without the fillers at its end.
 pub(super) fn push_row(screen: &vt100::Screen, row: u16, out: &mut String) {
-    visit_row(screen, row, &mut |_, text, _, _| out.push_str(text));
-}
-
-/// Appends the text of a soft-wrapped row, without the fillers at its end.
-pub(super) fn push_wrapped_row(screen: &vt100::Screen, row: u16, out: &mut String) {
     let mut fillers = 0;
     visit_stored(screen, row, &mut |text, _, _| {
         if cell::is_filler(text) {
@@ -85,13 +80,6 @@ fn is_untouched(screen: &vt100::Screen, row: u16, col: u16) -> bool {
 
 fn cell_width(cell: &vt100::Cell, col: u16, cols: u16) -> u8 {
     if cell.is_wide() && col + 1 < cols { 2 } else { 1 }
-}
-
-fn shown_text(cell: &vt100::Cell) -> &str {
-    match cell.contents() {
-        text if text.is_empty() || cell::is_filler(text) => " ",
-        text => cell::without_bidi(text),
-    }
 }
 
 fn style(cell: &vt100::Cell) -> CellStyle {

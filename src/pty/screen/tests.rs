@@ -1,6 +1,6 @@
-//! Tests of the screen as its users see it. The oracle of the short way for floods is the long way.
+//! Tests of the screen as its users see it.
 
-use proptest::prelude::*;
+mod storms;
 
 use super::*;
 
@@ -39,21 +39,8 @@ fn everything(screen: &Screen) -> Vec<Vec<SeenCell>> {
     all
 }
 
-/// Panics with the first line that differs.
-#[track_caller]
-fn assert_same<T: PartialEq + std::fmt::Debug>(fast: &[T], slow: &[T]) {
-    let slow_lines = slow;
-    if let Some((index, (fast, slow))) = fast.iter().zip(slow).enumerate().find(|(_, (fast, slow))| fast != slow) {
-        panic!(
-            "line {index} differs:\n{fast:?}\n{slow:?}\nafter {:?}",
-            index.checked_sub(1).map(|before| &slow_lines[before])
-        );
-    }
-    assert_eq!(fast.len(), slow.len());
-}
-
 fn numbered(count: usize) -> String {
-    (1..=count).map(|number| format!("{number}\r\n")).collect::<Vec<_>>().concat()
+    (1..=count).flat_map(|number| [number.to_string(), "\r\n".to_owned()]).collect()
 }
 
 // ---- text ----
@@ -72,9 +59,20 @@ fn text_wide_combining_and_emoji() {
 }
 
 #[test]
+fn a_selector_that_comes_late_does_not_widen_the_last_column() {
+    let mut screen = screen(2, 4);
+    for piece in ["\r\nabc\u{2764}", "\u{FE0F}", "\x1b[2;4Hx\x1b[1;4Hy"] {
+        screen.process(piece.as_bytes());
+    }
+    assert_eq!(screen.take_notices(), []);
+    assert_eq!(screen.lines(), ["   y", "abcx"]);
+}
+
+#[test]
 fn bidi_controls_are_not_shown() {
     let screen = fed(1, 20, "a\u{202e}b");
     assert_eq!(row_cells(&screen, 0, 0)[0].1, "a");
+    assert_eq!(screen.lines(), ["a\u{202e}b"]);
 }
 
 #[test]
@@ -393,6 +391,12 @@ fn notices_are_the_last_of_each_kind() {
 }
 
 #[test]
+fn a_title_is_cut() {
+    let screen = fed(2, 10, format!("\x1b]2;{}\x07", "t".repeat(100_000)));
+    assert_eq!(screen.title(), "t".repeat(256));
+}
+
+#[test]
 fn the_clipboard_is_bounded() {
     let set = |bytes: usize| {
         use base64::Engine as _;
@@ -432,151 +436,6 @@ fn a_panic_costs_the_screen_and_nothing_else() {
 fn a_screen_can_move_between_threads() {
     fn is_send<T: Send>() {}
     is_send::<Screen>();
-}
-
-// ---- floods ----
-
-/// Feeds without looking for a flood.
-fn fed_slowly(rows: u16, cols: u16, bytes: &[u8]) -> Screen {
-    let mut screen = screen(rows, cols);
-    screen.guarded(|screen| screen.feed(bytes));
-    screen
-}
-
-#[track_caller]
-fn assert_flood_is_like_the_long_way(rows: u16, cols: u16, bytes: &[u8]) {
-    let mut fast = fed(rows, cols, bytes);
-    let mut slow = fed_slowly(rows, cols, bytes);
-    for rest in ["", "\x1b[7mtail\r\n", "\x1b[A\x1b[2Kabove\x1b[20b"] {
-        fast.process(rest.as_bytes());
-        slow.process(rest.as_bytes());
-        assert_same(&fast.logical_lines(), &slow.logical_lines());
-        assert_eq!(fast.cursor(), slow.cursor());
-        assert_eq!(fast.history_rows(), slow.history_rows());
-        assert_same(&everything(&fast), &everything(&slow));
-    }
-}
-
-#[test]
-fn a_flood_is_like_the_long_way() {
-    for (rows, cols) in [(1, 10), (2, 2), (5, 7), (24, 80)] {
-        let start = "start\x1b[2;2Hx";
-        assert_flood_is_like_the_long_way(rows, cols, numbered(2000).as_bytes());
-        assert_flood_is_like_the_long_way(rows, cols, format!("{start}{}", numbered(2000)).as_bytes());
-        let log = (0..600)
-            .map(|number| {
-                format!(
-                    "\x1b[2m{number}\x1b[0m \x1b[32mINFO\x1b[m\x1b[K a\tb 中文é\u{301} {}\r\n",
-                    "=".repeat(number % 100)
-                )
-            })
-            .collect::<Vec<_>>()
-            .concat();
-        assert_flood_is_like_the_long_way(rows, cols, log.as_bytes());
-        let mixed = format!("{}\r50%\r60%\x1b[1A{log}\x1b]0;t\x07{}", numbered(900), numbered(700));
-        assert_flood_is_like_the_long_way(rows, cols, mixed.as_bytes());
-    }
-}
-
-#[test]
-fn a_flood_is_really_taken_the_short_way() {
-    let mut screen = screen(5, 20);
-    let bytes = numbered(1000);
-    assert_eq!(screen.flood(bytes.as_bytes(), 1000), bytes.len());
-    assert_eq!(screen.history_rows(), 996);
-    assert_eq!(screen.lines(), ["997", "998", "999", "1000", ""]);
-    assert_eq!(screen.flood(&bytes.as_bytes()[..30], 13), 0);
-}
-
-fn piece() -> impl Strategy<Value = String> {
-    prop_oneof![
-        6 => "[ -~]{0,30}",
-        3 => Just("\r\n".to_owned()),
-        1 => "(中|é|e\u{301}|\u{1F600}|\u{2764}\u{FE0F}|\u{200d}){1,6}",
-        2 => "\x1b\\[(|0|1|31|44|1;32|38;5;9|48;2;9;8;7|7|4|27)m",
-        1 => Just("\x1b[K".to_owned()),
-        1 => Just("\t".to_owned()),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_flood_is_like_the_long_way(
-        pieces in prop::collection::vec(piece(), 200..900),
-        // The emulator does not tell that a row was wrapped when there is but one.
-        rows in 2u16..8,
-        cols in 2u16..60,
-    ) {
-        let bytes = pieces.concat();
-        let fast = fed(rows, cols, &bytes);
-        let slow = fed_slowly(rows, cols, bytes.as_bytes());
-        assert_same(&fast.logical_lines(), &slow.logical_lines());
-        assert_same(&fast.lines(), &slow.lines());
-        prop_assert_eq!(fast.cursor(), slow.cursor());
-    }
-
-    #[test]
-    fn a_storm_of_sizes_and_bytes_is_survived(
-        steps in prop::collection::vec((storm_bytes(), 0u16..201, 0u16..301), 1..12),
-    ) {
-        let mut screen = screen(24, 80);
-        for (bytes, rows, cols) in steps {
-            screen.process(&bytes);
-            screen.resize(Size { rows, cols });
-            let size = screen.size();
-            let (row, col) = screen.cursor();
-            prop_assert!(row < size.rows && col < size.cols);
-            prop_assert_eq!(screen.lines().len(), usize::from(size.rows));
-            for row in [0, size.rows / 2, size.rows - 1] {
-                let mut next = 0;
-                screen.visit_row(3, row, &mut |col, text, width, _| {
-                    assert_eq!(col, next);
-                    assert!(!text.is_empty() && !text.contains(cell::FILLER));
-                    next += u16::from(width);
-                });
-                prop_assert_eq!(next, size.cols);
-            }
-            prop_assert_eq!(screen.text(usize::MAX).len(), screen.history_rows() + usize::from(size.rows));
-            screen.logical_lines();
-            let resets = screen.take_notices();
-            prop_assert!(!resets.iter().any(|notice| matches!(notice, Notice::EmulatorReset(_))), "{:?}", resets);
-        }
-    }
-
-    #[test]
-    fn text_survives_any_sizes(
-        lines in prop::collection::vec("[a-z中é ]{0,40}[a-z]", 1..20),
-        sizes in prop::collection::vec((1u16..30, 2u16..100), 1..8),
-    ) {
-        let mut screen = screen(10, 40);
-        screen.process(lines.join("\r\n").as_bytes());
-        for (rows, cols) in sizes {
-            screen.resize(Size { rows, cols });
-            prop_assert_eq!(screen.logical_lines(), lines.clone());
-        }
-    }
-}
-
-fn storm_bytes() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![
-        prop::collection::vec(any::<u8>(), 0..200),
-        prop::collection::vec(storm_piece(), 0..60).prop_map(|pieces| pieces.concat().into_bytes()),
-    ]
-}
-
-fn storm_piece() -> impl Strategy<Value = String> {
-    prop_oneof![
-        "[ -~]{0,30}",
-        "(中|é|e\u{301}|\u{1F600}|\u{2764}\u{FE0F}|\u{200d}|\u{fe0f}|\u{fdd0}){1,9}",
-        "[\r\n\t\u{8}\u{e}\u{f}]{1,3}",
-        "\x1b\\[[0-9]{0,3}(;[0-9]{0,3})?[@-~]",
-        "\x1b\\[\\?(1|6|7|25|47|1047|1048|1049|2004)[hl]",
-        "\x1b[78cDEM=>]",
-        "\x1b[()][0B]",
-        "\x1b\\[[34]?J",
-    ]
 }
 
 // Guards the doc comment of `process`: everything else is `&self`.

@@ -1,0 +1,508 @@
+//! Bytes from the terminal to crossterm events.
+//!
+//! Called by `reader`. crossterm's own reader is not used: when its terminal has died, or while the
+//! program is in the background, it spins (`Ok(0)` and EIO are read again without end), and on an
+//! edge-triggered epoll it leaves what a first read of 1,024 bytes did not take until the next key.
+//! The types are crossterm's. This module is pure: it never reads, and it never waits. A lone ESC is
+//! undecided until [`Decoder::flush`] says that nothing follows.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+/// Longest escape sequence that is waited for; real ones are shorter than 40 bytes.
+const SEQUENCE_LIMIT: usize = 128;
+/// Longest paste; what is longer is cut.
+const PASTE_LIMIT: usize = 16 << 20;
+const PASTE_END: &[u8] = b"\x1b[201~";
+
+/// Turns bytes into events. Feed with [`Decoder::feed`]; call [`Decoder::flush`] when
+/// [`Decoder::is_undecided`] and nothing came for a moment.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    pending: Vec<u8>,
+    paste: Option<Vec<u8>>,
+}
+
+/// What the start of the pending bytes is.
+enum Parsed {
+    /// An event (or nothing of interest) that takes this many bytes.
+    Done(usize, Option<Event>),
+    /// More bytes are needed.
+    Incomplete,
+}
+
+impl Decoder {
+    /// Takes bytes and returns the events that are complete.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+        self.pending.extend_from_slice(bytes);
+        self.drain(false)
+    }
+
+    /// Tells whether bytes are held back because more may follow them.
+    pub(super) fn is_undecided(&self) -> bool {
+        self.paste.is_none() && !self.pending.is_empty()
+    }
+
+    /// Decides what is held back: nothing follows it.
+    pub(super) fn flush(&mut self) -> Vec<Event> {
+        self.drain(true)
+    }
+
+    fn drain(&mut self, last: bool) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut at = 0;
+        while at < self.pending.len() {
+            if let Some(mut paste) = self.paste.take() {
+                let rest = &self.pending[at..];
+                if let Some(end) = find(rest, PASTE_END) {
+                    extend_bounded(&mut paste, &rest[..end]);
+                    events.push(Event::Paste(String::from_utf8_lossy(&paste).into_owned()));
+                    at += end + PASTE_END.len();
+                    continue;
+                }
+                // The end marker may be split over two reads: its possible start stays pending.
+                let keep = (1..PASTE_END.len()).rev().find(|n| rest.ends_with(&PASTE_END[..*n])).unwrap_or(0);
+                extend_bounded(&mut paste, &rest[..rest.len() - keep]);
+                at = self.pending.len() - keep;
+                self.paste = Some(paste);
+                break;
+            }
+            match parse(&self.pending[at..], last) {
+                Parsed::Done(_, Some(Event::Paste(_))) => {
+                    at += b"\x1b[200~".len();
+                    self.paste = Some(Vec::new());
+                }
+                Parsed::Done(used, event) => {
+                    at += used;
+                    events.extend(event);
+                }
+                Parsed::Incomplete => break,
+            }
+        }
+        self.pending.drain(..at);
+        events
+    }
+}
+
+fn extend_bounded(paste: &mut Vec<u8>, bytes: &[u8]) {
+    let room = PASTE_LIMIT.saturating_sub(paste.len()).min(bytes.len());
+    paste.extend_from_slice(&bytes[..room]);
+}
+
+fn find(bytes: &[u8], what: &[u8]) -> Option<usize> {
+    bytes.windows(what.len()).position(|window| window == what)
+}
+
+/// Parses one event at the start of `bytes` (not empty); with `last` nothing will follow.
+fn parse(bytes: &[u8], last: bool) -> Parsed {
+    if bytes[0] != 0x1b {
+        return plain(bytes, KeyModifiers::NONE, last);
+    }
+    match bytes.get(1) {
+        None if last => Parsed::Done(1, key(KeyCode::Esc, KeyModifiers::NONE)),
+        None => Parsed::Incomplete,
+        // The first of two ESC is a key of its own; the second may begin a sequence.
+        Some(0x1b) => Parsed::Done(1, key(KeyCode::Esc, KeyModifiers::NONE)),
+        Some(b'[') => csi(bytes, last),
+        Some(b'O') => match bytes.get(2) {
+            None if last => Parsed::Done(2, key(KeyCode::Char('O'), KeyModifiers::ALT | KeyModifiers::SHIFT)),
+            None => Parsed::Incomplete,
+            Some(byte) => Parsed::Done(3, ss3(*byte)),
+        },
+        Some(_) => match plain(&bytes[1..], KeyModifiers::ALT, last) {
+            Parsed::Done(used, event) => Parsed::Done(used + 1, event),
+            Parsed::Incomplete => Parsed::Incomplete,
+        },
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the other tables of keys may know none")]
+fn key(code: KeyCode, modifiers: KeyModifiers) -> Option<Event> {
+    Some(Event::Key(KeyEvent::new(code, modifiers)))
+}
+
+/// A control character or one character of UTF-8.
+fn plain(bytes: &[u8], modifiers: KeyModifiers, last: bool) -> Parsed {
+    let control = |c: char| key(KeyCode::Char(c), modifiers | KeyModifiers::CONTROL);
+    let event = match bytes[0] {
+        0 => control(' '),
+        b'\t' => key(KeyCode::Tab, modifiers),
+        b'\r' => key(KeyCode::Enter, modifiers),
+        byte @ 0x01..=0x1a => control(char::from(byte - 1 + b'a')),
+        0x1b => key(KeyCode::Esc, modifiers),
+        byte @ 0x1c..=0x1f => control(char::from(byte - 0x1c + b'\\')),
+        0x7f => key(KeyCode::Backspace, modifiers),
+        byte @ 0x20..=0x7e => key_char(char::from(byte), modifiers),
+        _ => return utf8(bytes, modifiers, last),
+    };
+    Parsed::Done(1, event)
+}
+
+fn key_char(c: char, modifiers: KeyModifiers) -> Option<Event> {
+    let shift = if c.is_uppercase() { KeyModifiers::SHIFT } else { KeyModifiers::NONE };
+    key(KeyCode::Char(c), modifiers | shift)
+}
+
+fn utf8(bytes: &[u8], modifiers: KeyModifiers, last: bool) -> Parsed {
+    let length = match bytes[0] {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => return Parsed::Done(1, None),
+    };
+    let present = &bytes[..length.min(bytes.len())];
+    match std::str::from_utf8(present) {
+        Ok(text) => Parsed::Done(length, text.chars().next().and_then(|c| key_char(c, modifiers))),
+        Err(error) if error.error_len().is_none() && !last => Parsed::Incomplete,
+        Err(error) => Parsed::Done(error.error_len().unwrap_or(present.len()), None),
+    }
+}
+
+fn ss3(byte: u8) -> Option<Event> {
+    let code = match byte {
+        b'M' => KeyCode::Enter,
+        b'I' => KeyCode::Tab,
+        // The numeric keypad in application mode.
+        b'j'..=b'y' => KeyCode::Char(char::from(byte - b'j' + b'*')),
+        b'X' => KeyCode::Char('='),
+        byte => return letter(byte).and_then(|code| key(code, KeyModifiers::NONE)),
+    };
+    key(code, KeyModifiers::NONE)
+}
+
+/// The key of a final letter, in CSI and SS3 alike.
+fn letter(byte: u8) -> Option<KeyCode> {
+    Some(match byte {
+        b'A' => KeyCode::Up,
+        b'B' => KeyCode::Down,
+        b'C' => KeyCode::Right,
+        b'D' => KeyCode::Left,
+        b'E' => KeyCode::KeypadBegin,
+        b'F' => KeyCode::End,
+        b'H' => KeyCode::Home,
+        b'P'..=b'S' => KeyCode::F(byte - b'P' + 1),
+        _ => return None,
+    })
+}
+
+/// The key of a number before `~`.
+fn tilde(number: u32) -> Option<KeyCode> {
+    Some(match number {
+        1 | 7 => KeyCode::Home,
+        2 => KeyCode::Insert,
+        3 => KeyCode::Delete,
+        4 | 8 => KeyCode::End,
+        5 => KeyCode::PageUp,
+        6 => KeyCode::PageDown,
+        11..=15 => f_key(number - 10)?,
+        17..=21 => f_key(number - 11)?,
+        23..=26 => f_key(number - 12)?,
+        28 | 29 => f_key(number - 13)?,
+        31..=34 => f_key(number - 14)?,
+        _ => return None,
+    })
+}
+
+fn f_key(number: u32) -> Option<KeyCode> {
+    u8::try_from(number).ok().map(KeyCode::F)
+}
+
+fn csi(bytes: &[u8], last: bool) -> Parsed {
+    let incomplete = || {
+        if last || bytes.len() > SEQUENCE_LIMIT { Parsed::Done(bytes.len(), None) } else { Parsed::Incomplete }
+    };
+    match bytes.get(2) {
+        None if last => return Parsed::Done(2, key(KeyCode::Char('['), KeyModifiers::ALT)),
+        None => return Parsed::Incomplete,
+        // The Linux console sends F1 to F5 as `ESC [ [ A` to `E`.
+        Some(b'[') => {
+            return match bytes.get(3) {
+                None => incomplete(),
+                Some(byte @ b'A'..=b'E') => Parsed::Done(4, key(KeyCode::F(byte - b'A' + 1), KeyModifiers::NONE)),
+                Some(_) => Parsed::Done(3, None),
+            };
+        }
+        // The oldest mouse report: three raw bytes.
+        Some(b'M') => {
+            return match bytes.get(3..6) {
+                None => incomplete(),
+                Some(raw) => {
+                    let value = |i: usize| u32::from(raw[i]).saturating_sub(32);
+                    Parsed::Done(6, mouse(value(0), value(1), value(2), value(0) & 3 == 3 && value(0) & 0x60 == 0))
+                }
+            };
+        }
+        Some(_) => {}
+    }
+    let Some(length) = bytes[2..].iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
+        // A control character inside a sequence: the sequence was cut, what follows is new.
+        return match bytes[2..].iter().position(|byte| *byte < 0x20) {
+            Some(cut) => Parsed::Done(2 + cut, None),
+            None => incomplete(),
+        };
+    };
+    let (body, end) = (&bytes[2..2 + length], bytes[2 + length]);
+    if let Some(cut) = body.iter().position(|byte| *byte < 0x20) {
+        return Parsed::Done(2 + cut, None);
+    }
+    Parsed::Done(3 + length, sequence(body, end))
+}
+
+fn sequence(body: &[u8], end: u8) -> Option<Event> {
+    if let Some(report) = body.strip_prefix(b"<") {
+        let numbers = numbers(report);
+        let [code, column, row] = numbers[..] else { return None };
+        return match end {
+            b'M' => mouse(code, column, row, false),
+            b'm' => mouse(code, column, row, true),
+            _ => None,
+        };
+    }
+    let numbers = numbers(body);
+    let number = |i: usize| numbers.get(i).copied().unwrap_or(0);
+    match (end, number(0)) {
+        // The start of a paste; the text itself is collected by the decoder.
+        (b'~', 200) => Some(Event::Paste(String::new())),
+        (b'~', 27) => unicode(number(2), modifiers(number(1))),
+        (b'~', code) => tilde(code).and_then(|code| key(code, modifiers(number(1)))),
+        (b'u', code) => unicode(code, modifiers(number(1))),
+        (b'Z', _) => key(KeyCode::BackTab, KeyModifiers::SHIFT),
+        (b'I', _) => Some(Event::FocusGained),
+        (b'O', _) => Some(Event::FocusLost),
+        (byte, _) => letter(byte).and_then(|code| key(code, modifiers(number(1)))),
+    }
+}
+
+fn numbers(body: &[u8]) -> Vec<u32> {
+    body.split(|byte| *byte == b';')
+        .map(|part| {
+            // A part may have sub-parameters behind a colon; only its first number counts here.
+            let digits = part.split(|byte| *byte == b':').next().unwrap_or_default();
+            std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+        })
+        .collect()
+}
+
+/// xterm's modifier parameter: 1 plus a bit for each of Shift, Alt, Ctrl and Meta.
+fn modifiers(parameter: u32) -> KeyModifiers {
+    let bits = parameter.saturating_sub(1);
+    let mut modifiers = KeyModifiers::NONE;
+    for (bit, modifier) in
+        [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL), (8, KeyModifiers::META)]
+    {
+        if bits & bit != 0 {
+            modifiers |= modifier;
+        }
+    }
+    modifiers
+}
+
+/// A key reported by its code point (xterm's modifyOtherKeys and the `CSI u` form).
+fn unicode(code: u32, modifiers: KeyModifiers) -> Option<Event> {
+    let code = match code {
+        9 if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
+        9 => KeyCode::Tab,
+        13 => KeyCode::Enter,
+        27 => KeyCode::Esc,
+        8 | 127 => KeyCode::Backspace,
+        code => {
+            let c = char::from_u32(code).filter(|c| !c.is_control() && !('\u{e000}'..='\u{f8ff}').contains(c))?;
+            let c = if modifiers.contains(KeyModifiers::SHIFT) { c.to_uppercase().next().unwrap_or(c) } else { c };
+            KeyCode::Char(c)
+        }
+    };
+    key(code, modifiers)
+}
+
+fn mouse(code: u32, column: u32, row: u32, released: bool) -> Option<Event> {
+    let button = match code & 3 {
+        0 => Some(MouseButton::Left),
+        1 => Some(MouseButton::Middle),
+        2 => Some(MouseButton::Right),
+        _ => None,
+    };
+    let kind = match (code & 0x60, button) {
+        (0, Some(button)) if released => MouseEventKind::Up(button),
+        (0, Some(button)) => MouseEventKind::Down(button),
+        // The oldest encoding does not say which button came up.
+        (0, None) => MouseEventKind::Up(MouseButton::Left),
+        (0x20, Some(button)) => MouseEventKind::Drag(button),
+        (0x20, None) => MouseEventKind::Moved,
+        (0x40, Some(MouseButton::Left)) => MouseEventKind::ScrollUp,
+        (0x40, Some(MouseButton::Middle)) => MouseEventKind::ScrollDown,
+        (0x40, Some(MouseButton::Right)) => MouseEventKind::ScrollLeft,
+        (0x40, None) => MouseEventKind::ScrollRight,
+        _ => return None,
+    };
+    let mut modifiers = KeyModifiers::NONE;
+    for (bit, modifier) in [(4, KeyModifiers::SHIFT), (8, KeyModifiers::ALT), (16, KeyModifiers::CONTROL)] {
+        if code & bit != 0 {
+            modifiers |= modifier;
+        }
+    }
+    let coordinate = |value: u32| u16::try_from(value.saturating_sub(1)).unwrap_or(u16::MAX);
+    Some(Event::Mouse(MouseEvent { kind, column: coordinate(column), row: coordinate(row), modifiers }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decode(bytes: &[u8]) -> Vec<Event> {
+        let mut decoder = Decoder::default();
+        let mut events = decoder.feed(bytes);
+        events.extend(decoder.flush());
+        assert!(!decoder.is_undecided(), "{bytes:?}");
+        events
+    }
+
+    fn check(bytes: &[u8], code: KeyCode, modifiers: KeyModifiers) {
+        assert_eq!(
+            decode(bytes),
+            [Event::Key(KeyEvent::new(code, modifiers))],
+            "{:?}",
+            bytes.escape_ascii().to_string()
+        );
+    }
+
+    const NONE: KeyModifiers = KeyModifiers::NONE;
+    const CTRL: KeyModifiers = KeyModifiers::CONTROL;
+    const ALT: KeyModifiers = KeyModifiers::ALT;
+    const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
+
+    #[test]
+    fn characters() {
+        check(b"a", KeyCode::Char('a'), NONE);
+        check(b"X", KeyCode::Char('X'), SHIFT);
+        check("é".as_bytes(), KeyCode::Char('é'), NONE);
+        check("界".as_bytes(), KeyCode::Char('界'), NONE);
+        check("😀".as_bytes(), KeyCode::Char('😀'), NONE);
+        check(b"\x1bx", KeyCode::Char('x'), ALT);
+        check("\x1bé".as_bytes(), KeyCode::Char('é'), ALT);
+    }
+
+    #[test]
+    fn control_characters() {
+        check(b"\x00", KeyCode::Char(' '), CTRL);
+        check(b"\x03", KeyCode::Char('c'), CTRL);
+        check(b"\x08", KeyCode::Char('h'), CTRL);
+        check(b"\n", KeyCode::Char('j'), CTRL);
+        check(b"\x1a", KeyCode::Char('z'), CTRL);
+        check(b"\x1c", KeyCode::Char('\\'), CTRL);
+        check(b"\x1d", KeyCode::Char(']'), CTRL);
+        check(b"\x1e", KeyCode::Char('^'), CTRL);
+        check(b"\x1f", KeyCode::Char('_'), CTRL);
+        check(b"\r", KeyCode::Enter, NONE);
+        check(b"\t", KeyCode::Tab, NONE);
+        check(b"\x7f", KeyCode::Backspace, NONE);
+        check(b"\x1b\x7f", KeyCode::Backspace, ALT);
+        check(b"\x1b\r", KeyCode::Enter, ALT);
+        check(b"\x1b", KeyCode::Esc, NONE);
+    }
+
+    #[test]
+    fn sequences() {
+        check(b"\x1b[A", KeyCode::Up, NONE);
+        check(b"\x1bOA", KeyCode::Up, NONE);
+        check(b"\x1b[1;5C", KeyCode::Right, CTRL);
+        check(b"\x1b[1;4D", KeyCode::Left, SHIFT | ALT);
+        check(b"\x1b[H", KeyCode::Home, NONE);
+        check(b"\x1b[4~", KeyCode::End, NONE);
+        check(b"\x1b[3;5~", KeyCode::Delete, CTRL);
+        check(b"\x1b[5~", KeyCode::PageUp, NONE);
+        check(b"\x1b[Z", KeyCode::BackTab, SHIFT);
+        check(b"\x1bOP", KeyCode::F(1), NONE);
+        check(b"\x1b[[B", KeyCode::F(2), NONE);
+        check(b"\x1b[15~", KeyCode::F(5), NONE);
+        check(b"\x1b[24;2~", KeyCode::F(12), SHIFT);
+        check(b"\x1bOM", KeyCode::Enter, NONE);
+        check(b"\x1bOp", KeyCode::Char('0'), NONE);
+        check(b"\x1b[27;5;13~", KeyCode::Enter, CTRL);
+        check(b"\x1b[97;3u", KeyCode::Char('a'), ALT);
+    }
+
+    #[test]
+    fn two_escapes_are_a_key_and_the_start_of_something() {
+        assert_eq!(decode(b"\x1b\x1b").len(), 2);
+        let events = decode(b"\x1b\x1b[A");
+        assert_eq!(events[1], Event::Key(KeyEvent::new(KeyCode::Up, NONE)));
+    }
+
+    #[test]
+    fn unknown_and_broken_sequences_are_swallowed_whole() {
+        for bytes in [&b"\x1b[?1;2c"[..], b"\x1b[99~", b"\x1b[200;", b"\xff", b"\xc3", b"\xe7\x95", b"\x1b[<0;1M"] {
+            assert_eq!(decode(bytes), [], "{:?}", bytes.escape_ascii().to_string());
+        }
+        // A cut sequence does not take the next key with it.
+        assert_eq!(decode(b"\x1b[1;\x03"), [Event::Key(KeyEvent::new(KeyCode::Char('c'), CTRL))]);
+        assert_eq!(decode(b"\xc3a"), [Event::Key(KeyEvent::new(KeyCode::Char('a'), NONE))]);
+    }
+
+    #[test]
+    fn the_mouse() {
+        let at = |kind, column, row, modifiers| Event::Mouse(MouseEvent { kind, column, row, modifiers });
+        let left = MouseButton::Left;
+        for (bytes, event) in [
+            (&b"\x1b[<0;1;1M"[..], at(MouseEventKind::Down(left), 0, 0, NONE)),
+            (b"\x1b[<0;300;70m", at(MouseEventKind::Up(left), 299, 69, NONE)),
+            (b"\x1b[<34;5;6M", at(MouseEventKind::Drag(MouseButton::Right), 4, 5, NONE)),
+            (b"\x1b[<35;5;6M", at(MouseEventKind::Moved, 4, 5, NONE)),
+            (b"\x1b[<64;5;6M", at(MouseEventKind::ScrollUp, 4, 5, NONE)),
+            (b"\x1b[<81;5;6M", at(MouseEventKind::ScrollDown, 4, 5, CTRL)),
+            (b"\x1b[M !!", at(MouseEventKind::Down(left), 0, 0, NONE)),
+            (b"\x1b[M#!!", at(MouseEventKind::Up(left), 0, 0, NONE)),
+        ] {
+            assert_eq!(decode(bytes), [event], "{:?}", bytes.escape_ascii().to_string());
+        }
+    }
+
+    #[test]
+    fn pastes_come_whole_whatever_is_in_them() {
+        let text = "one\ntwo \x1b[A 界 q";
+        let bytes = format!("a\x1b[200~{text}\x1b[201~b").into_bytes();
+        let expected = [
+            Event::Key(KeyEvent::new(KeyCode::Char('a'), NONE)),
+            Event::Paste(text.to_owned()),
+            Event::Key(KeyEvent::new(KeyCode::Char('b'), NONE)),
+        ];
+        assert_eq!(decode(&bytes), expected);
+        for cut in 0..bytes.len() {
+            let mut decoder = Decoder::default();
+            let mut events = decoder.feed(&bytes[..cut]);
+            events.extend(decoder.feed(&bytes[cut..]));
+            assert_eq!(events, expected, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_split_anywhere_changes_nothing() {
+        let bytes = "a\x1b[1;5Cé\x1b[<0;12;7M界\x1bOPz".as_bytes();
+        let whole = decode(bytes);
+        assert_eq!(whole.len(), 7);
+        for cut in 0..bytes.len() {
+            let mut decoder = Decoder::default();
+            let mut events = decoder.feed(&bytes[..cut]);
+            events.extend(decoder.feed(&bytes[cut..]));
+            assert_eq!(events, whole, "cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn noise_neither_panics_nor_grows() {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut decoder = Decoder::default();
+        for _ in 0..20_000 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let bytes = state.to_le_bytes();
+            decoder.feed(&bytes[..(state % 8) as usize]);
+            if state.is_multiple_of(5) {
+                decoder.flush();
+            }
+            if decoder.paste.is_some() {
+                decoder.feed(PASTE_END);
+            }
+            assert!(decoder.pending.len() <= SEQUENCE_LIMIT + 16);
+        }
+    }
+}

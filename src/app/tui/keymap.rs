@@ -1,0 +1,444 @@
+//! The one table of key bindings. It drives dispatch, the footer and the help overlay, so that none
+//! of them can say something else than the others.
+//!
+//! Pure. Every action has a key that needs neither Ctrl nor Alt nor a function key; a test holds it.
+
+use std::fmt;
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::app::config::{Chord, ChordKey};
+
+/// What the keys go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Context {
+    /// The panes.
+    Panes,
+    /// A session's terminal: everything but the chord goes through.
+    Terminal,
+    /// The preview of a stop, a sweep or a restart.
+    Preview,
+    /// Something to read: help, receipt, event log.
+    Reader,
+    /// The launch menu.
+    Menu,
+    /// The line in which a command is typed.
+    Line,
+    /// An error.
+    Error,
+    /// The question before the end.
+    Quit,
+}
+
+impl Context {
+    /// All contexts, in the order in which the help shows them.
+    pub const ALL: [Self; 8] =
+        [Self::Panes, Self::Terminal, Self::Preview, Self::Menu, Self::Line, Self::Reader, Self::Error, Self::Quit];
+
+    /// Returns the heading of the context in the help.
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Panes => "Sessions",
+            Self::Terminal => "In a session's terminal",
+            Self::Preview => "Preview",
+            Self::Reader => "Help, receipt, events",
+            Self::Menu => "Start menu",
+            Self::Line => "Command line",
+            Self::Error => "Error",
+            Self::Quit => "Quit",
+        }
+    }
+}
+
+/// What a key does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Action {
+    /// One row up.
+    Up,
+    /// One row down.
+    Down,
+    /// One page up.
+    PageUp,
+    /// One page down.
+    PageDown,
+    /// To the first row.
+    Top,
+    /// To the last row.
+    Bottom,
+    /// To the next pane.
+    NextPane,
+    /// To the pane before.
+    PreviousPane,
+    /// Out of what was entered last.
+    Back,
+    /// Into the terminal of the selected session.
+    Focus,
+    /// Out of the terminal.
+    Leave,
+    /// Opens the launch menu.
+    Start,
+    /// Previews a stop.
+    Stop,
+    /// Previews a stop that kills at once.
+    Force,
+    /// Previews a sweep.
+    Sweep,
+    /// Previews a restart.
+    Restart,
+    /// Gives one pane the whole screen.
+    Zoom,
+    /// Shows or hides the process tree.
+    Tree,
+    /// Opens the event log.
+    Events,
+    /// Opens the last receipt.
+    Receipt,
+    /// Asks what is left of sessions without a manager.
+    Orphans,
+    /// Asks how this host stands.
+    Doctor,
+    /// Lets the session live longer.
+    Extend,
+    /// Copies what is selected or shown.
+    Copy,
+    /// Opens the help.
+    Help,
+    /// Lets the shell have the terminal.
+    Suspend,
+    /// Draws everything anew.
+    Redraw,
+    /// Leaves the program.
+    Quit,
+    /// Does what is asked.
+    Confirm,
+    /// Does not do it.
+    Close,
+    /// Sweeps one session or all.
+    Scope,
+    /// Opens the command line.
+    Type,
+    /// Takes the next kind of session.
+    NextKind,
+    /// Takes the other host.
+    NextHost,
+}
+
+impl Action {
+    /// Tells whether the action only moves what is looked at.
+    pub const fn moves(self) -> bool {
+        matches!(
+            self,
+            Self::Up
+                | Self::Down
+                | Self::PageUp
+                | Self::PageDown
+                | Self::Top
+                | Self::Bottom
+                | Self::NextPane
+                | Self::PreviousPane
+                | Self::Back
+        )
+    }
+}
+
+/// A key of the table: a character or a named key, perhaps with Ctrl.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+pub struct Key {
+    code: KeyCode,
+    control: bool,
+}
+
+const fn c(c: char) -> Key {
+    Key { code: KeyCode::Char(c), control: false }
+}
+
+const fn ctrl(c: char) -> Key {
+    Key { code: KeyCode::Char(c), control: true }
+}
+
+const fn k(code: KeyCode) -> Key {
+    Key { code, control: false }
+}
+
+impl Key {
+    /// Returns the key of an event; `None` for those that no binding has. Letters match by
+    /// character: an upper-case letter is one, whether Shift or Caps Lock made it.
+    fn of(event: &KeyEvent) -> Option<Self> {
+        let modifiers = event.modifiers;
+        if modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::HYPER | KeyModifiers::META) {
+            return None;
+        }
+        let control = modifiers.contains(KeyModifiers::CONTROL);
+        let shift = modifiers.contains(KeyModifiers::SHIFT);
+        let code = if let KeyCode::Char(c) = event.code {
+            let upper = !control && (shift || c.is_ascii_uppercase());
+            KeyCode::Char(if upper { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() })
+        } else if shift && event.code == KeyCode::Tab {
+            KeyCode::BackTab
+        } else {
+            event.code
+        };
+        Some(Self { code, control })
+    }
+
+    /// Tells whether the key needs neither Ctrl nor a function key.
+    pub fn is_plain(self) -> bool {
+        !self.control && !matches!(self.code, KeyCode::F(_))
+    }
+}
+
+/// Shorter names than crossterm's.
+const NAMES: [(KeyCode, &str); 6] = [
+    (KeyCode::Char(' '), "Space"),
+    (KeyCode::Up, "↑"),
+    (KeyCode::Down, "↓"),
+    (KeyCode::PageUp, "PgUp"),
+    (KeyCode::PageDown, "PgDn"),
+    (KeyCode::BackTab, "Shift-Tab"),
+];
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.control {
+            f.write_str("Ctrl-")?;
+        }
+        if let Some((_, name)) = NAMES.iter().find(|(code, _)| *code == self.code) {
+            return f.write_str(name);
+        }
+        if let KeyCode::Char(c) = self.code {
+            return write!(f, "{}", if self.control { c.to_ascii_uppercase() } else { c });
+        }
+        write!(f, "{}", self.code)
+    }
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct Binding {
+    /// Where it holds.
+    pub contexts: &'static [Context],
+    /// Which keys; empty for the chord, which is configured.
+    pub keys: &'static [Key],
+    /// What they do.
+    pub action: Action,
+    /// The word in the footer; empty keeps it out of there.
+    pub label: &'static str,
+    /// The sentence in the help.
+    pub help: &'static str,
+}
+
+const fn bind(
+    contexts: &'static [Context],
+    keys: &'static [Key],
+    action: Action,
+    label: &'static str,
+    help: &'static str,
+) -> Binding {
+    Binding { contexts, keys, action, label, help }
+}
+
+use Context::{Error, Line, Menu, Panes, Preview, Quit, Reader, Terminal};
+
+/// All bindings. The order is that of the footer and of the help.
+pub static BINDINGS: &[Binding] = &[
+    bind(&[Panes], &[k(KeyCode::Enter)], Action::Focus, "type", "type into the selected session"),
+    bind(&[Panes], &[c('s')], Action::Start, "start", "start a recipe or a command"),
+    bind(&[Panes], &[c('x')], Action::Stop, "stop", "stop the session: preview, then confirm"),
+    bind(&[Panes], &[c('r')], Action::Restart, "restart", "stop the session and start it again"),
+    bind(&[Panes], &[c('X')], Action::Force, "", "stop at once with KILL"),
+    bind(&[Panes], &[c('S')], Action::Sweep, "sweep", "end what earlier stops left behind"),
+    bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
+    bind(&[Panes], &[c('z')], Action::Zoom, "zoom", "give the pane the whole screen, and back"),
+    bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
+    bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),
+    bind(&[Panes], &[c('o')], Action::Orphans, "", "list what is left of sessions without a manager"),
+    bind(&[Panes], &[c('+')], Action::Extend, "", "let the session live for 30 more days"),
+    bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
+    bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
+    bind(
+        &[Panes, Preview, Reader, Menu],
+        &[c('k'), k(KeyCode::Up)],
+        Action::Up,
+        "",
+        "up; in a terminal's history: back one line",
+    ),
+    bind(&[Panes, Preview, Reader, Menu], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
+    bind(&[Panes, Preview, Reader, Menu], &[k(KeyCode::PageUp), c('u')], Action::PageUp, "", "one page up"),
+    bind(&[Panes, Preview, Reader, Menu], &[k(KeyCode::PageDown), c('d')], Action::PageDown, "", "one page down"),
+    bind(&[Panes, Preview, Reader, Menu], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
+    bind(&[Panes, Preview, Reader, Menu], &[c('G'), k(KeyCode::End)], Action::Bottom, "", "to the bottom"),
+    bind(&[Panes], &[k(KeyCode::Tab)], Action::NextPane, "", "next pane"),
+    bind(&[Panes], &[k(KeyCode::BackTab)], Action::PreviousPane, "", "pane before"),
+    bind(&[Panes], &[k(KeyCode::Esc)], Action::Back, "", "back: live screen, no zoom, session list"),
+    bind(&[Preview], &[k(KeyCode::Enter), c('y')], Action::Confirm, "do it", "signal exactly what is shown"),
+    bind(&[Preview], &[c('a')], Action::Scope, "", "sweep this session, or all"),
+    bind(&[Menu], &[k(KeyCode::Enter)], Action::Confirm, "start", "start the recipe"),
+    bind(&[Menu], &[c(':'), c('i'), k(KeyCode::Tab)], Action::Type, "type a command", "type a command instead"),
+    bind(&[Line], &[k(KeyCode::Enter)], Action::Confirm, "start", "start what is typed, through sh -c"),
+    bind(&[Line], &[k(KeyCode::Tab)], Action::NextKind, "kind", "serve, agent, shell or download"),
+    bind(&[Line], &[k(KeyCode::BackTab), k(KeyCode::Down)], Action::NextHost, "host", "by kind, pty or tmux"),
+    bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
+    bind(&[Panes, Reader, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
+    bind(&[Preview, Menu, Line, Quit], &[k(KeyCode::Esc), ctrl('c')], Action::Close, "cancel", "close, and do nothing"),
+    bind(&[Preview, Menu, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
+    bind(&[Reader, Error], &[k(KeyCode::Esc), k(KeyCode::Enter), c('q'), ctrl('c')], Action::Close, "close", "close"),
+    bind(&[Panes], &[c('Z'), ctrl('z')], Action::Suspend, "", "back to the shell; fg returns, sessions run on"),
+    bind(&[Panes], &[c('R'), ctrl('l')], Action::Redraw, "", "draw everything anew"),
+    bind(&[Panes], &[c('?'), c('h')], Action::Help, "help", "show this help"),
+    bind(&[Panes], &[c('q'), ctrl('c')], Action::Quit, "quit", "leave: pty sessions end, tmux sessions stay"),
+];
+
+/// What the mouse does, for the help.
+pub static MOUSE: &[(&str, &str)] = &[
+    ("click", "select a session, a process or a pane"),
+    ("wheel", "scroll what is under the pointer"),
+    ("in a terminal", "goes to the program that asked for it; Shift selects text as usual"),
+];
+
+/// Returns what a key does in a context.
+pub fn lookup(context: Context, event: &KeyEvent) -> Option<Action> {
+    let key = Key::of(event)?;
+    in_context(context).find(|binding| binding.keys.contains(&key)).map(|binding| binding.action)
+}
+
+/// Returns the bindings of a context, in order.
+pub fn in_context(context: Context) -> impl Iterator<Item = &'static Binding> {
+    BINDINGS.iter().filter(move |binding| binding.contexts.contains(&context))
+}
+
+/// Tells whether an event is the chord that leaves a session's terminal.
+pub(super) fn is_chord(chord: Chord, event: &KeyEvent) -> bool {
+    let press = press_of(chord);
+    let held = event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT);
+    held == press.modifiers && canonical(event.code, held) == canonical(press.code, held)
+}
+
+/// Returns the chord as a key press, to be sent through.
+pub(super) fn press_of(chord: Chord) -> KeyEvent {
+    let code = match chord.key {
+        ChordKey::Char(c) => KeyCode::Char(c),
+        ChordKey::Function(n) => KeyCode::F(n),
+    };
+    let mut modifiers = KeyModifiers::NONE;
+    modifiers.set(KeyModifiers::CONTROL, chord.ctrl);
+    modifiers.set(KeyModifiers::ALT, chord.alt);
+    KeyEvent::new(code, modifiers)
+}
+
+/// Returns the chord as the footer and the help show it, for example `Ctrl-\`.
+pub(super) fn name_of(chord: Chord) -> String {
+    let key = Key { code: press_of(chord).code, control: chord.ctrl };
+    format!("{}{key}", if chord.alt { "Alt-" } else { "" })
+}
+
+/// The bytes 0x1c to 0x1f have two names each (crossterm calls Ctrl-\ Ctrl-4), letters with Ctrl two.
+fn canonical(code: KeyCode, held: KeyModifiers) -> KeyCode {
+    let KeyCode::Char(c) = code else { return code };
+    if !held.contains(KeyModifiers::CONTROL) {
+        return code;
+    }
+    KeyCode::Char(match c {
+        '4' => '\\',
+        '5' => ']',
+        '6' => '^',
+        '7' => '_',
+        c => c.to_ascii_lowercase(),
+    })
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn press(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
+        KeyEvent::new(code, modifiers)
+    }
+
+    #[test]
+    fn no_key_has_two_meanings() {
+        for context in Context::ALL {
+            let keys: Vec<Key> = in_context(context).flat_map(|binding| binding.keys.iter().copied()).collect();
+            for (i, key) in keys.iter().enumerate() {
+                assert!(!keys[i + 1..].contains(key), "{key} twice in {context:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_action_is_reachable_without_modifiers() {
+        for context in Context::ALL {
+            for binding in in_context(context).filter(|binding| binding.action != Action::Leave) {
+                let reachable = in_context(context)
+                    .filter(|other| other.action == binding.action)
+                    .any(|other| other.keys.iter().any(|key| key.is_plain()));
+                assert!(reachable, "{:?} in {context:?}", binding.action);
+            }
+        }
+    }
+
+    #[test]
+    fn every_key_of_the_table_is_found() {
+        for binding in BINDINGS {
+            for context in binding.contexts {
+                for key in binding.keys {
+                    let modifiers = if key.control { KeyModifiers::CONTROL } else { KeyModifiers::NONE };
+                    assert_eq!(lookup(*context, &press(key.code, modifiers)), Some(binding.action), "{key}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn letters_match_by_character() {
+        let shift = KeyModifiers::SHIFT;
+        for (code, modifiers, action) in [
+            (KeyCode::Char('x'), KeyModifiers::NONE, Some(Action::Stop)),
+            (KeyCode::Char('X'), shift, Some(Action::Force)),
+            (KeyCode::Char('X'), KeyModifiers::NONE, Some(Action::Force)),
+            (KeyCode::Char('x'), shift, Some(Action::Force)),
+            (KeyCode::Char('?'), shift, Some(Action::Help)),
+            (KeyCode::Char('x'), KeyModifiers::ALT, None),
+            (KeyCode::Char('x'), KeyModifiers::CONTROL, None),
+            (KeyCode::Char('Z'), KeyModifiers::CONTROL, Some(Action::Suspend)),
+            (KeyCode::Tab, shift, Some(Action::PreviousPane)),
+            (KeyCode::BackTab, shift, Some(Action::PreviousPane)),
+        ] {
+            assert_eq!(lookup(Panes, &press(code, modifiers)), action, "{code:?} {modifiers:?}");
+        }
+    }
+
+    #[test]
+    fn help_and_labels_are_there() {
+        for binding in BINDINGS {
+            assert!(!binding.help.is_empty());
+            assert!(binding.label.len() <= 16);
+            assert!(!binding.contexts.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_default_chord_has_two_names() {
+        let chord = Chord::default();
+        assert!(is_chord(chord, &press(KeyCode::Char('\\'), KeyModifiers::CONTROL)));
+        assert!(is_chord(chord, &press(KeyCode::Char('4'), KeyModifiers::CONTROL)));
+        assert!(!is_chord(chord, &press(KeyCode::Char('\\'), KeyModifiers::NONE)));
+        assert!(!is_chord(chord, &press(KeyCode::Char('4'), KeyModifiers::NONE)));
+    }
+
+    #[test]
+    fn every_chord_matches_its_own_press_and_has_a_name() {
+        for (text, name) in [
+            ("C-\\", "Ctrl-\\"),
+            ("C-]", "Ctrl-]"),
+            ("C-A", "Ctrl-A"),
+            ("M-x", "Alt-x"),
+            ("C-M-q", "Alt-Ctrl-Q"),
+            ("F12", "F12"),
+        ] {
+            let chord: Chord = text.parse().unwrap();
+            assert!(is_chord(chord, &press_of(chord)), "{text}");
+            assert_eq!(name_of(chord), name);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The event log: what has happened, in words. Pure; every foreign text is escaped on its way in.
+
+use std::collections::VecDeque;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::app::event::Event;
+use crate::lifecycle::receipt::Receipt;
+use crate::text::escape;
+
+use super::super::theme::{Tone, verdict_tone};
+use super::sessions::Sessions;
+use crate::app::contract::Phase;
+
+/// How many lines are kept.
+const LINES: usize = 1_000;
+
+/// One line of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// How long after the start of the screen.
+    pub at: Duration,
+    /// How much it matters.
+    pub tone: Tone,
+    /// What happened.
+    pub text: String,
+    /// It is worth the event line; the others are in the log only.
+    pub notable: bool,
+}
+
+/// The last lines, the newest last.
+#[derive(Debug, Default)]
+pub struct Log {
+    lines: VecDeque<LogLine>,
+}
+
+impl Log {
+    /// Returns the lines, the oldest first.
+    pub fn lines(&self) -> impl DoubleEndedIterator<Item = &LogLine> {
+        self.lines.iter()
+    }
+
+    /// Returns the line that the event line shows.
+    pub fn notable(&self) -> Option<&LogLine> {
+        self.lines.iter().rev().find(|line| line.notable)
+    }
+
+    pub(in super::super) fn push(&mut self, at: Duration, tone: Tone, text: &str, notable: bool) {
+        if self.lines.len() == LINES {
+            self.lines.pop_front();
+        }
+        self.lines.push_back(LogLine { at, tone, text: escape(text).into_owned(), notable });
+    }
+}
+
+/// Returns an event in words: its tone, its text, and whether it is worth the event line.
+pub(in super::super) fn describe(event: &Event, sessions: &Sessions) -> (Tone, String, bool) {
+    let who = event.session().map(|id| sessions.by_id(id).map_or(id, |row| row.name.as_str())).unwrap_or_default();
+    match event {
+        Event::Launched { name, kind, host, pid, .. } => {
+            (Tone::Good, format!("{name} launched: {} in {}, pid {pid}", kind.name(), host.name()), true)
+        }
+        Event::Phase { phase, detail, .. } => {
+            let tone = match phase {
+                Phase::Ready => Tone::Good,
+                Phase::Failed => Tone::Bad,
+                Phase::Unverifiable => Tone::Warn,
+                Phase::Queued
+                | Phase::Starting
+                | Phase::Downloading
+                | Phase::Loading
+                | Phase::Warming
+                | Phase::Idle
+                | Phase::Running
+                | Phase::Stopping
+                | Phase::Exited => Tone::Plain,
+            };
+            let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
+            (tone, format!("{who} is {}{detail}", phase.name()), true)
+        }
+        Event::Verdict { pid, verdict, reason, .. } => {
+            (verdict_tone(*verdict), format!("{who}: {pid} is {}: {reason}", verdict.name()), true)
+        }
+        Event::ProcessNew { pid, command, .. } => (Tone::Dim, format!("{who}: new {pid} {command}"), false),
+        Event::ProcessGone { pid, command, .. } => (Tone::Dim, format!("{who}: gone {pid} {command}"), false),
+        Event::Signal { pid, signal, .. } => (Tone::Plain, format!("{who}: {signal} to {pid}"), false),
+        Event::Survivor { pid, reason, .. } => (Tone::Bad, format!("{who}: {pid} survived: {reason}"), true),
+        Event::Exited { exit_code: Some(0), .. } => (Tone::Plain, format!("{who} exited with 0"), true),
+        Event::Exited { exit_code, signal, .. } => {
+            let how = match (exit_code, signal) {
+                (Some(code), _) => format!("exited with {code}"),
+                (None, Some(signal)) => format!("was ended by {signal}"),
+                (None, None) => "has ended".to_owned(),
+            };
+            (Tone::Bad, format!("{who} {how}"), true)
+        }
+        Event::Receipt { receipt, .. } => {
+            let (tone, text) = receipt_line(receipt, who);
+            (tone, text, true)
+        }
+        Event::Attention { reason, .. } => (Tone::Warn, format!("{who} wants you: {reason}"), true),
+        Event::Lagged { missed } => (Tone::Warn, format!("{missed} events were missed"), true),
+    }
+}
+
+/// Returns a receipt in one line.
+pub(in super::super) fn receipt_line(receipt: &Receipt, who: &str) -> (Tone, String) {
+    let ended = receipt
+        .outcomes
+        .iter()
+        .filter(|outcome| outcome.outcome == crate::lifecycle::receipt::OutcomeKind::Exited)
+        .count();
+    let who = if who.is_empty() { "sweep" } else { who };
+    let mut text = match receipt.dead {
+        Some(true) => format!("{who} has ended: {ended} dead"),
+        Some(false) => format!("{who} has NOT ended: {ended} dead"),
+        None => format!("{who}: nobody could look whether it has ended"),
+    };
+    for (count, word, plural) in [
+        (receipt.survivors.len(), "survived", ""),
+        (receipt.unverified.len(), "unverified", ""),
+        (receipt.refused.len(), "refused", ""),
+        (receipt.still_held.len(), "still held", ""),
+        (receipt.kept.len(), "kept", ""),
+        (receipt.lookalikes.len(), "lookalike", "s"),
+        (receipt.escapees.len(), "escapee", "s"),
+    ] {
+        if count > 0 {
+            let _ignored = write!(text, ", {count} {word}{}", if count == 1 { "" } else { plural });
+        }
+    }
+    if receipt.escalated {
+        text.push_str(", by KILL");
+    }
+    if receipt.elapsed_ms > 0 {
+        let _ignored = write!(text, " ({:.1} s)", Duration::from_millis(receipt.elapsed_ms).as_secs_f64());
+    }
+    let tone = match receipt.dead {
+        Some(true) if receipt.is_clean() => Tone::Good,
+        Some(true) | None => Tone::Warn,
+        Some(false) => Tone::Bad,
+    };
+    (tone, text)
+}

@@ -1,0 +1,313 @@
+//! What the screen knows and shows. Pure data with small queries; `update` is the only one that
+//! changes it, `view` the only one that draws it.
+//!
+//! Selections are kept by id (a session's, a process's), never by position, so that nothing jumps
+//! while rows come and go.
+
+mod field;
+mod log;
+mod overlay;
+mod sessions;
+mod tree;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use crate::app::config::{Chord, RecipeRow};
+use crate::app::contract::SessionRow;
+use crate::lifecycle::receipt::Receipt;
+use crate::pty::screen::Modes;
+
+use super::keymap::Context;
+use super::seam::Ticket;
+use super::theme::Theme;
+
+pub use field::Field;
+pub use log::{Log, LogLine};
+pub(super) use log::{describe, receipt_line};
+pub(super) use overlay::dry_run;
+pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
+pub use sessions::{ListLine, Sessions};
+pub use tree::{TreeLine, TreeState};
+
+/// How many receipts are kept for a second look.
+const RECEIPTS: usize = 32;
+
+/// How long a dialog that nobody asked for cannot be confirmed: a key on its way was meant for
+/// something else.
+const UNASKED: Duration = Duration::from_millis(300);
+
+/// A part of the screen that can have the keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pane {
+    /// The session list.
+    #[default]
+    List,
+    /// The terminal of the selected session.
+    Screen,
+    /// Its processes.
+    Tree,
+}
+
+/// What the loop saw of the selected session's emulator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScreenFacts {
+    /// Whose.
+    pub session: String,
+    /// What its program asked for.
+    pub modes: Modes,
+    /// Its height.
+    pub rows: u16,
+    /// Row of the cursor, from 0.
+    pub cursor_row: u16,
+    /// Rows above the visible ones.
+    pub history: usize,
+    /// Changes with every change of the contents.
+    pub generation: u64,
+    /// The title that its program set.
+    pub title: String,
+}
+
+impl ScreenFacts {
+    /// Returns the first row that is drawn where fewer rows fit than the screen has: the cursor stays
+    /// visible, or, scrolled back, the lower end.
+    pub(super) fn first_row(&self, height: u16, scroll: usize) -> u16 {
+        let most = self.rows.saturating_sub(height);
+        if scroll > 0 { most } else { (self.cursor_row + 1).saturating_sub(height).min(most) }
+    }
+}
+
+/// A dialog that a frame shows for the first time as it can be confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    /// The preview of this ticket, with its plan.
+    Preview(Ticket),
+    /// The question before the end.
+    Quit,
+}
+
+/// A command that was not answered yet.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    /// The dry run behind the preview on the screen.
+    Plan,
+    /// The dry run of a session that ends with us, behind the question before the end.
+    QuitPlan(String),
+    /// The real thing.
+    Act { act: Act, session: Option<String>, name: String },
+    /// A launch, with the command line that was typed for it.
+    Launch(Option<Launch>),
+    /// What can be launched.
+    Recipes,
+    /// The text of a screen, for the clipboard.
+    Text,
+    /// Something to read.
+    Report,
+    /// A longer life for the session of this name.
+    Extend(String),
+}
+
+/// The state of the screen.
+#[derive(Debug)]
+pub struct Model {
+    /// The sessions, in the order in which they are shown.
+    pub sessions: Sessions,
+    /// Id of the selected session.
+    pub selected: Option<String>,
+    /// Sessions that want to be looked at, and why.
+    pub attention: BTreeMap<String, String>,
+    /// The processes of the selected session.
+    pub tree: TreeState,
+    /// What can be launched.
+    pub recipes: Vec<RecipeRow>,
+    /// What has happened.
+    pub log: Log,
+    /// The last receipts, the newest last.
+    pub receipts: VecDeque<Receipt>,
+    /// What the selected session's terminal is like.
+    pub screen: Option<ScreenFacts>,
+    /// Columns and rows of our own terminal.
+    pub size: (u16, u16),
+    /// The pane that has the keys.
+    pub pane: Pane,
+    /// The keys go to the selected session.
+    pub focused: bool,
+    /// The active pane has the whole screen.
+    pub zoom: bool,
+    /// The tree was switched on or off; `None` leaves it to the layout.
+    pub tree_wanted: Option<bool>,
+    /// How many rows of history the terminal is scrolled back.
+    pub scroll: usize,
+    /// First row of the list that is shown.
+    pub list_top: usize,
+    /// Dialogs, the topmost last.
+    pub overlays: Vec<Overlay>,
+    /// Colours and characters.
+    pub theme: Theme,
+    /// The chord that leaves a terminal.
+    pub escape: Chord,
+    /// The sessions with a stop or restart of ours under way.
+    pub(super) acting: Vec<String>,
+    /// Dialogs that wait until nobody is typing.
+    pub(super) waiting: VecDeque<Overlay>,
+    pub(super) pending: BTreeMap<Ticket, Pending>,
+    pub(super) next_ticket: Ticket,
+    /// A session that was launched here and is selected when it appears in the list.
+    pub(super) awaited: Option<String>,
+    /// The size that each session was last given: rows and columns.
+    pub(super) sized: BTreeMap<String, (u16, u16)>,
+    /// The session that the runtime was last told to watch.
+    pub(super) watched: Option<String>,
+    /// When the chord was pressed, if no other key came after it.
+    pub(super) chord_at: Option<Instant>,
+    /// Until when keys do nothing.
+    pub(super) deaf_until: Option<Instant>,
+    pub(super) started: Instant,
+}
+
+impl Model {
+    /// Returns the state before anything has happened. `size` is columns and rows.
+    pub fn new(size: (u16, u16), theme: Theme, escape: Chord, now: Instant) -> Self {
+        Self {
+            sessions: Sessions::default(),
+            selected: None,
+            attention: BTreeMap::new(),
+            tree: TreeState::default(),
+            recipes: Vec::new(),
+            log: Log::default(),
+            receipts: VecDeque::new(),
+            screen: None,
+            size,
+            pane: Pane::List,
+            focused: false,
+            zoom: false,
+            tree_wanted: None,
+            scroll: 0,
+            list_top: 0,
+            overlays: Vec::new(),
+            theme,
+            escape,
+            acting: Vec::new(),
+            waiting: VecDeque::new(),
+            pending: BTreeMap::new(),
+            next_ticket: 1,
+            awaited: None,
+            sized: BTreeMap::new(),
+            watched: None,
+            chord_at: None,
+            deaf_until: None,
+            started: now,
+        }
+    }
+
+    /// Returns the selected session.
+    pub fn current(&self) -> Option<&SessionRow> {
+        self.sessions.by_id(self.selected.as_deref()?)
+    }
+
+    /// Returns what the keys go to.
+    pub fn context(&self) -> Context {
+        match self.overlays.last() {
+            Some(Overlay::Preview(_)) => Context::Preview,
+            Some(Overlay::Reader(_)) => Context::Reader,
+            Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
+            Some(Overlay::Launch(_)) => Context::Menu,
+            Some(Overlay::Error(_)) => Context::Error,
+            Some(Overlay::Quit(_)) => Context::Quit,
+            None if self.focused => Context::Terminal,
+            None => Context::Panes,
+        }
+    }
+
+    /// Returns the modes of the selected session's terminal, as far as they are known.
+    pub fn modes(&self) -> Option<&Modes> {
+        self.facts().map(|facts| &facts.modes)
+    }
+
+    pub(super) fn facts(&self) -> Option<&ScreenFacts> {
+        self.screen.as_ref().filter(|facts| Some(&facts.session) == self.selected.as_ref())
+    }
+
+    /// Takes in what the loop saw of the selected session's emulator. Where the view is scrolled
+    /// back, new rows of history do not move it. Returns whether the contents are other than before.
+    pub(super) fn observe(&mut self, facts: Option<ScreenFacts>) -> bool {
+        if self.screen == facts {
+            return false;
+        }
+        if let (Some(before), Some(after)) = (&self.screen, &facts)
+            && before.session == after.session
+            && self.scroll > 0
+        {
+            self.scroll += after.history.saturating_sub(before.history);
+        }
+        if let Some(after) = &facts
+            && self.screen.as_ref().is_none_or(|before| before.session != after.session)
+        {
+            // It was connected just now, and may have the size of before.
+            self.sized.remove(&after.session);
+        }
+        self.scroll = self.scroll.min(facts.as_ref().map_or(0, |facts| facts.history));
+        self.screen = facts;
+        true
+    }
+
+    /// Returns what a frame drawn now shows for confirmation.
+    pub(super) fn shown(&self) -> Option<Shown> {
+        match self.overlays.last()? {
+            Overlay::Preview(preview) if preview.plan.is_some() && !preview.drawn => {
+                Some(Shown::Preview(preview.ticket))
+            }
+            Overlay::Quit(quit) if !quit.drawn => Some(Shown::Quit),
+            Overlay::Preview(_) | Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Launch(_) | Overlay::Error(_) => {
+                None
+            }
+        }
+    }
+
+    /// Notes that a frame has been shown: from now on its dialog can be confirmed, and one that opened
+    /// by itself a moment later.
+    pub(super) fn note_shown(&mut self, shown: &Shown, now: Instant) {
+        for overlay in &mut self.overlays {
+            match (overlay, shown) {
+                (Overlay::Preview(preview), Shown::Preview(ticket)) if preview.ticket == *ticket => {
+                    preview.drawn = true;
+                    preview.not_before = preview.note.is_some().then(|| now + UNASKED);
+                }
+                (Overlay::Quit(quit), Shown::Quit) => quit.drawn = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns when the model wants a [`Tick`](super::UiEvent::Tick), if nothing happens until then.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.tree.deadline()
+    }
+
+    /// Returns the last receipt of the selected session, else the last one of all.
+    pub fn last_receipt(&self) -> Option<&Receipt> {
+        let mut newest_first = self.receipts.iter().rev();
+        newest_first
+            .clone()
+            .find(|receipt| Some(&receipt.session) == self.selected.as_ref())
+            .or_else(|| newest_first.next())
+    }
+
+    /// Keeps a receipt. Returns whether it is new (it comes both as an answer and as an event).
+    pub(super) fn keep_receipt(&mut self, receipt: &Receipt) -> bool {
+        if self.receipts.contains(receipt) {
+            return false;
+        }
+        if self.receipts.len() == RECEIPTS {
+            self.receipts.pop_front();
+        }
+        self.receipts.push_back(receipt.clone());
+        true
+    }
+
+    /// Tells whether the program in the terminal wants every movement of the mouse.
+    pub(super) fn wants_motion(&self) -> bool {
+        self.context() == Context::Terminal
+            && self.modes().is_some_and(|modes| modes.mouse == crate::pty::screen::MouseMode::AnyMotion)
+    }
+}

@@ -1,0 +1,163 @@
+//! The seam between the screen and the runtime: what the screen hears, and what it asks for.
+//!
+//! Pure data and one trait. The runtime sends [`UiEvent`]s and implements [`Cockpit`]; no method of
+//! it may block, because the loop of the screen calls them between two frames.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use crate::app::command::{Answer, Command};
+use crate::app::config::{Chord, RecipeRow};
+use crate::app::contract::{SessionRow, Tree};
+use crate::app::error::AppError;
+use crate::app::event::Event;
+use crate::pty::screen::Screen;
+
+use super::job::Link;
+use super::theme::Theme;
+
+/// Binds an answer to the command that it answers.
+pub type Ticket = u64;
+
+/// Something that the screen hears of.
+#[derive(Debug)]
+pub enum UiEvent {
+    /// A key, the mouse, a paste, or a new size of the terminal.
+    Input(crossterm::event::Event),
+    /// All sessions, as they are now.
+    Sessions(Vec<SessionRow>),
+    /// The processes of a session, as they are now.
+    Tree {
+        /// Which session.
+        session: String,
+        /// Its processes.
+        tree: Tree,
+    },
+    /// A command has been carried out, or has failed.
+    Answered {
+        /// The command's ticket.
+        ticket: Ticket,
+        /// What came of it.
+        result: Result<Answer, AppError>,
+    },
+    /// Something happened to a session.
+    Happened(Event),
+    /// The terminal of some session has new contents. One of these per frame is enough.
+    ScreenChanged,
+    /// What can be launched.
+    Recipes(Vec<RecipeRow>),
+    /// Something else that a person should read.
+    Note(String),
+    /// Time has passed that the model waited for.
+    Tick,
+    /// The terminal is gone.
+    Hangup,
+    /// Somebody asked the program to end.
+    Terminate,
+    /// The program is in the foreground again.
+    Resume,
+    /// Somebody asked the program to let the shell have the terminal.
+    Suspend,
+    /// The terminal has taken the last frame; sent by the screen to itself.
+    Drawn,
+}
+
+/// Something that the screen asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Carry out a command and answer with [`UiEvent::Answered`].
+    Run {
+        /// Comes back with the answer.
+        ticket: Ticket,
+        /// What to do.
+        command: Command,
+    },
+    /// Type bytes into a session.
+    Input {
+        /// Which session.
+        session: String,
+        /// As a terminal would send them.
+        bytes: Vec<u8>,
+    },
+    /// Give a session's terminal another size.
+    Resize {
+        /// Which session.
+        session: String,
+        /// Height, at least 1.
+        rows: u16,
+        /// Width, at least 2.
+        cols: u16,
+    },
+    /// Sample this session often and send its trees.
+    Select(Option<String>),
+    /// Put text on the clipboard.
+    Copy(String),
+    /// Let the shell have the terminal.
+    Suspend,
+    /// Draw everything anew.
+    Redraw,
+    /// Leave.
+    Quit,
+}
+
+/// What the runtime does for the screen. No method blocks.
+pub trait Cockpit: Send + Sync {
+    /// Starts to carry out a command; its answer comes as [`UiEvent::Answered`].
+    fn run(&self, ticket: Ticket, command: Command);
+    /// Types bytes into a session.
+    fn input(&self, session: &str, bytes: Vec<u8>);
+    /// Gives a session's terminal another size.
+    fn resize(&self, session: &str, rows: u16, cols: u16);
+    /// Says which session is looked at.
+    fn select(&self, session: Option<&str>);
+    /// Returns the emulator of a session's terminal.
+    fn screen(&self, session: &str) -> Option<Arc<Mutex<Screen>>>;
+}
+
+/// Why the screen has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Outcome {
+    /// A person left it.
+    Quit,
+    /// The terminal is gone.
+    Hangup,
+    /// Somebody asked the program to end.
+    Terminate,
+}
+
+/// What is called, on a thread of its own, when the screen was told to end and is stuck: the terminal
+/// has been restored as far as it lets itself; the hook cleans up and ends the program.
+pub type OnStuck = Arc<dyn Fn(Outcome) + Send + Sync>;
+
+/// How the screen looks and what it is connected to.
+pub struct Options {
+    /// Colours and characters.
+    pub theme: Theme,
+    /// The one chord that leaves a session's terminal.
+    pub escape: Chord,
+    /// Whether the mouse is listened to.
+    pub mouse: bool,
+    /// The parent process that can be suspended; without it the screen cannot be.
+    pub link: Option<Link>,
+    /// Called when the screen was told to end and did not.
+    pub on_stuck: Option<OnStuck>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { theme: Theme::default(), escape: Chord::default(), mouse: true, link: None, on_stuck: None }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("theme", &self.theme)
+            .field("escape", &self.escape)
+            .field("mouse", &self.mouse)
+            .field("link", &self.link)
+            .field("on_stuck", &self.on_stuck.is_some())
+            .finish()
+    }
+}

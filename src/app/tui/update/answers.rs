@@ -1,0 +1,162 @@
+//! What the runtime says. Pure.
+
+use super::super::model::{Act, ErrorBox, Overlay, Pending, Reading, describe, receipt_line};
+use super::super::seam::{Effect, Ticket};
+use super::super::theme::Tone;
+use super::Turn;
+use crate::app::command::{Answer, Launched};
+use crate::app::contract::SessionRow;
+use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
+use crate::lifecycle::receipt::Receipt;
+
+impl Turn<'_> {
+    pub(super) fn sessions(&mut self, rows: Vec<SessionRow>) {
+        let before = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id));
+        self.model.sessions.replace(rows);
+        let exists = |id: &String| self.model.sessions.by_id(id).is_some();
+        self.model.sized.retain(|id, _| self.model.sessions.by_id(id).is_some());
+        self.model.attention.retain(|id, _| self.model.sessions.by_id(id).is_some());
+        if let Some(id) = self.model.awaited.take_if(|id| exists(id)) {
+            return self.select(Some(id));
+        }
+        if self.model.selected.as_ref().is_some_and(exists) {
+            return;
+        }
+        // The selected session is no more: its place goes to the one that follows.
+        let rows = self.model.sessions.rows();
+        let next = rows.get(before.unwrap_or(0).min(rows.len().saturating_sub(1)));
+        self.select(next.map(|row| row.session.clone()));
+    }
+
+    pub(super) fn happened(&mut self, event: &Event) {
+        match event {
+            Event::Receipt { receipt, .. } => {
+                if !self.model.keep_receipt(receipt) {
+                    return;
+                }
+            }
+            Event::ProcessGone { session, pid, .. } if self.model.tree.session.as_ref() == Some(session) => {
+                self.model.tree.mark_gone(*pid, self.now);
+            }
+            Event::Attention { session, reason } => {
+                self.model.attention.insert(session.clone(), reason.clone());
+            }
+            Event::Launched { .. }
+            | Event::Phase { .. }
+            | Event::Verdict { .. }
+            | Event::ProcessNew { .. }
+            | Event::ProcessGone { .. }
+            | Event::Signal { .. }
+            | Event::Survivor { .. }
+            | Event::Exited { .. }
+            | Event::Lagged { .. } => {}
+        }
+        let (tone, text, notable) = describe(event, &self.model.sessions);
+        self.log(tone, &text, notable);
+    }
+
+    pub(super) fn answered(&mut self, ticket: Ticket, result: Result<Answer, AppError>) {
+        let Some(pending) = self.model.pending.remove(&ticket) else { return };
+        match (pending, result) {
+            (Pending::Plan, Ok(Answer::Receipt(receipt))) => self.planned(ticket, *receipt),
+            (Pending::Plan, Err(error)) => {
+                let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Preview(p) if p.ticket == ticket);
+                self.model.overlays.retain(|overlay| !is_it(overlay));
+                self.model.waiting.retain(|overlay| !is_it(overlay));
+                self.failed("Preview", error);
+            }
+            (Pending::QuitPlan(session), Ok(Answer::Receipt(receipt))) => {
+                for overlay in &mut self.model.overlays {
+                    if let Overlay::Quit(quit) = overlay {
+                        quit.plans.insert(session.clone(), (*receipt).clone());
+                    }
+                }
+            }
+            (Pending::Act { act, session, name }, result) => self.acted(act, session, &name, result),
+            (Pending::Launch(_), Ok(Answer::Launched(launched))) => self.launched(launched),
+            (Pending::Launch(line), Err(error)) => {
+                // What was typed comes back, below the error.
+                self.model.overlays.extend(line.map(Overlay::Launch));
+                self.failed("Start", error);
+            }
+            (Pending::Recipes, Ok(Answer::Recipes(recipes))) => self.model.recipes = recipes,
+            (Pending::Recipes, Err(error)) => self.failed("Recipes", error),
+            (Pending::Text, Ok(Answer::Screen(screen))) => {
+                self.note(Tone::Plain, "copied the text of the screen");
+                self.effects.push(Effect::Copy(screen.lines.join("\n")));
+            }
+            (Pending::Text, Err(error)) => self.failed("Copy", error),
+            (Pending::Report, Ok(Answer::Orphans(orphans))) => self.read(Reading::Orphans(orphans)),
+            (Pending::Report, Ok(Answer::Doctor(checks))) => self.read(Reading::Doctor(checks)),
+            (Pending::Report, Err(error)) => self.failed("Report", error),
+            (Pending::Extend(name), Ok(Answer::Extended(_))) => {
+                self.note(Tone::Good, &format!("{name} may live for 30 more days"));
+            }
+            (Pending::Extend(_), Err(error)) => self.failed("Extend", error),
+            // The sessions are named already; what a dry run would add is missing.
+            (Pending::QuitPlan(_), Err(_))
+            // An answer to something else: the runtime does not send it.
+            | (_, Ok(_)) => {}
+        }
+    }
+
+    fn planned(&mut self, ticket: Ticket, receipt: Receipt) {
+        let all = self.model.overlays.iter_mut().chain(&mut self.model.waiting);
+        for overlay in all {
+            if let Overlay::Preview(preview) = overlay
+                && preview.ticket == ticket
+            {
+                preview.plan = Some(Box::new(receipt));
+                return;
+            }
+        }
+    }
+
+    fn acted(&mut self, act: Act, session: Option<String>, name: &str, result: Result<Answer, AppError>) {
+        self.model.acting.retain(|id| Some(id) != session.as_ref());
+        match result {
+            Ok(Answer::Receipt(receipt)) => self.receipt(*receipt, name),
+            Ok(Answer::Restarted { receipt, launched }) => {
+                self.receipt(*receipt, name);
+                self.launched(launched);
+            }
+            Err(error) if error.kind == ErrorKind::Refused => self.preview(act, session, Some(error.message)),
+            Err(error) => self.failed(act.verb(), error),
+            Ok(_) => {}
+        }
+    }
+
+    /// A clean receipt is a line; any other one is read until it is dismissed.
+    fn receipt(&mut self, receipt: Receipt, name: &str) {
+        if self.model.keep_receipt(&receipt) {
+            let (tone, text) = receipt_line(&receipt, name);
+            self.note(tone, &text);
+        }
+        if !receipt.is_clean() {
+            self.read(Reading::Receipt(Box::new(receipt)));
+        }
+    }
+
+    fn launched(&mut self, launched: Launched) {
+        for note in &launched.notes {
+            self.note(Tone::Warn, note);
+        }
+        if self.model.sessions.by_id(&launched.session).is_some() {
+            self.select(Some(launched.session));
+        } else {
+            self.model.awaited = Some(launched.session);
+        }
+    }
+
+    fn failed(&mut self, title: &str, error: AppError) {
+        self.log(Tone::Bad, &format!("{title}: {}", error.message), true);
+        let overlay = Overlay::Error(ErrorBox { title: title.to_owned(), error });
+        // While somebody types into a session, the event line has to do until they leave it.
+        if self.model.focused {
+            self.model.waiting.push_back(overlay);
+        } else {
+            self.model.overlays.push(overlay);
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! Keys on the panes. Pure.
+
+use std::time::Duration;
+
+use crossterm::event::KeyEvent;
+
+use super::super::keymap::{Action, Context, lookup};
+use super::super::model::{Act, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, dry_run};
+use super::super::seam::Effect;
+use super::super::theme::Tone;
+use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
+use super::Turn;
+use crate::app::command::Command;
+use crate::app::contract::HostKind;
+
+/// How quickly the chord must come again to be sent through.
+pub(super) const TWICE: Duration = Duration::from_secs(1);
+
+/// What an extension gives, in seconds: 30 days, the longest default of all kinds.
+const LIFE_S: f64 = 30.0 * 86_400.0;
+
+impl Turn<'_> {
+    pub(super) fn pane_key(&mut self, key: &KeyEvent) {
+        let Some(action) = lookup(Context::Panes, key) else { return };
+        match action {
+            Action::Up => self.step(-1),
+            Action::Down => self.step(1),
+            Action::PageUp => self.step(-self.page()),
+            Action::PageDown => self.step(self.page()),
+            Action::Top => self.step(isize::MIN / 2),
+            Action::Bottom => self.step(isize::MAX / 2),
+            Action::NextPane => self.turn_pane(1),
+            Action::PreviousPane => self.turn_pane(-1),
+            Action::Back => self.back(),
+            Action::Focus => self.focus(),
+            Action::Start => self.open_menu(),
+            Action::Stop => self.preview_selected(Act::Stop),
+            Action::Force => self.preview_selected(Act::Force),
+            Action::Restart => self.preview_selected(Act::Restart),
+            Action::Sweep => {
+                // What is over is swept alone; otherwise everything that is over.
+                let over = self.model.current().filter(|row| row.phase.is_over()).map(|row| row.session.clone());
+                self.preview(Act::Sweep, over, None);
+            }
+            Action::Zoom => self.zoom(),
+            Action::Tree => self.toggle_tree(),
+            Action::Events => self.read(Reading::Events),
+            Action::Receipt => match self.model.last_receipt() {
+                Some(receipt) => self.read(Reading::Receipt(Box::new(receipt.clone()))),
+                None => self.note(Tone::Plain, "no receipt yet: nothing was stopped or swept"),
+            },
+            Action::Orphans => {
+                self.run(Command::Orphans { reap: None, session: None }, Pending::Report);
+            }
+            Action::Doctor => {
+                self.run(Command::Doctor {}, Pending::Report);
+            }
+            Action::Extend => self.extend(),
+            Action::Copy => self.copy(),
+            Action::Help => self.read(Reading::Help),
+            Action::Suspend => self.effects.push(Effect::Suspend),
+            Action::Quit => self.quit(),
+            Action::Redraw => self.effects.push(Effect::Redraw),
+            Action::Leave
+            | Action::Confirm
+            | Action::Close
+            | Action::Scope
+            | Action::Type
+            | Action::NextKind
+            | Action::NextHost => {}
+        }
+    }
+
+    /// Moves by rows in the active pane.
+    fn step(&mut self, by: isize) {
+        match self.model.pane {
+            Pane::List => self.step_session(by),
+            Pane::Screen => self.scroll_history(by),
+            Pane::Tree => self.step_process(by),
+        }
+    }
+
+    fn page(&self) -> isize {
+        let area = layout(self.model).area(self.model.pane);
+        area.map_or(1, |area| isize::try_from(area.body.height.saturating_sub(1).max(1)).unwrap_or(1))
+    }
+
+    pub(super) fn step_session(&mut self, by: isize) {
+        let rows = self.model.sessions.rows();
+        let Some(last) = rows.len().checked_sub(1) else { return };
+        let at = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id)).unwrap_or(0);
+        let session = rows[at.saturating_add_signed(by).min(last)].session.clone();
+        self.select(Some(session));
+    }
+
+    pub(super) fn scroll_history(&mut self, by: isize) {
+        let most = self.model.facts().map_or(0, |facts| facts.history);
+        self.model.scroll = self.model.scroll.saturating_add_signed(by.saturating_neg()).min(most);
+    }
+
+    pub(super) fn step_process(&mut self, by: isize) {
+        let lines = self.model.tree.lines();
+        let Some(last) = lines.len().checked_sub(1) else { return };
+        let at = self.model.tree.selected(&lines);
+        self.model.tree.cursor = Some(lines[at.saturating_add_signed(by).min(last)].pid());
+    }
+
+    fn turn_pane(&mut self, by: isize) {
+        let panes: Vec<Pane> = match arrangement(self.model.size) {
+            // One at a time: all of them can be turned to.
+            Arrangement::Single => vec![Pane::List, Pane::Screen, Pane::Tree],
+            Arrangement::Wide | Arrangement::Stacked => {
+                let layout = layout(self.model);
+                let visible = |pane: &Pane| layout.area(*pane).is_some();
+                [Pane::List, Pane::Screen, Pane::Tree].into_iter().filter(visible).collect()
+            }
+        };
+        let count = isize::try_from(panes.len()).unwrap_or(1).max(1);
+        let at = panes.iter().position(|pane| *pane == self.model.pane).unwrap_or(0);
+        let next = (isize::try_from(at).unwrap_or(0) + by).rem_euclid(count);
+        if let Some(pane) = usize::try_from(next).ok().and_then(|next| panes.get(next)) {
+            self.model.pane = *pane;
+        }
+    }
+
+    fn back(&mut self) {
+        if self.model.scroll > 0 && self.model.pane == Pane::Screen {
+            self.model.scroll = 0;
+        } else if self.model.zoom {
+            self.model.zoom = false;
+        } else {
+            self.model.pane = Pane::List;
+        }
+    }
+
+    pub(super) fn focus(&mut self) {
+        let Some(row) = self.model.current() else {
+            return self.open_menu();
+        };
+        if row.phase.is_over() {
+            let text = format!("{} has ended: nobody reads what you type (r starts it again)", row.name);
+            return self.note(Tone::Plain, &text);
+        }
+        if self.model.modes().is_none() {
+            let text = format!("{} has no terminal here yet", row.name);
+            return self.note(Tone::Warn, &text);
+        }
+        if layout(self.model).screen.is_none() {
+            self.show_screen();
+        }
+        self.model.pane = Pane::Screen;
+        self.model.scroll = 0;
+        self.model.focused = true;
+    }
+
+    /// Makes the terminal visible.
+    fn show_screen(&mut self) {
+        self.model.pane = Pane::Screen;
+        match arrangement(self.model.size) {
+            Arrangement::Stacked if !self.model.zoom => self.model.tree_wanted = Some(false),
+            Arrangement::Wide | Arrangement::Stacked | Arrangement::Single => {}
+        }
+    }
+
+    fn zoom(&mut self) {
+        if self.model.selected.is_none() {
+            return;
+        }
+        self.model.zoom = !self.model.zoom;
+        if self.model.zoom && self.model.pane == Pane::List {
+            self.model.pane = Pane::Screen;
+        }
+    }
+
+    fn toggle_tree(&mut self) {
+        match arrangement(self.model.size) {
+            Arrangement::Single => {
+                self.model.pane = if self.model.pane == Pane::Tree { Pane::Screen } else { Pane::Tree };
+            }
+            Arrangement::Wide | Arrangement::Stacked => {
+                let shown = !tree_shown(self.model);
+                self.model.tree_wanted = Some(shown);
+                self.model.zoom = false;
+                if !shown && self.model.pane == Pane::Tree {
+                    self.model.pane = Pane::Screen;
+                }
+            }
+        }
+    }
+
+    /// Opens something to read, as soon as nobody is typing.
+    pub(super) fn read(&mut self, reading: Reading) {
+        // The newest event is at the bottom.
+        let scroll = if reading == Reading::Events { usize::MAX } else { 0 };
+        self.model.waiting.push_back(Overlay::Reader(Reader { reading, scroll }));
+    }
+
+    fn extend(&mut self) {
+        match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
+            Some((session, name)) => {
+                self.run(Command::Extend { session, ceiling_s: LIFE_S }, Pending::Extend(name));
+            }
+            None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    pub(super) fn open_menu(&mut self) {
+        self.model.overlays.push(Overlay::Launch(Launch::default()));
+        self.run(Command::Recipes {}, Pending::Recipes);
+    }
+
+    fn preview_selected(&mut self, act: Act) {
+        match self.model.selected.clone() {
+            Some(session) => self.preview(act, Some(session), None),
+            None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    /// Opens a preview and asks for its plan. With `note` it opens by itself, and not before nobody is
+    /// typing.
+    pub(super) fn preview(&mut self, act: Act, session: Option<String>, note: Option<String>) {
+        let name = match &session {
+            Some(id) => self.model.sessions.by_id(id).map_or_else(|| id.clone(), |row| row.name.clone()),
+            None => "all sessions that are over".to_owned(),
+        };
+        let ticket = self.run(act.command(session.as_deref(), None), Pending::Plan);
+        let preview =
+            Preview { act, session, name, plan: None, not_before: None, note, scroll: 0, drawn: false, ticket };
+        let overlay = Overlay::Preview(preview);
+        if self.model.focused || !self.model.overlays.is_empty() {
+            self.model.waiting.push_back(overlay);
+        } else {
+            self.model.overlays.push(overlay);
+        }
+    }
+
+    fn copy(&mut self) {
+        let text = match self.model.pane {
+            Pane::List => self.model.selected.clone(),
+            Pane::Screen => {
+                if let Some(session) = self.model.selected.clone() {
+                    self.run(Command::Screen { session, scrollback: None }, Pending::Text);
+                }
+                return;
+            }
+            Pane::Tree => {
+                let lines = self.model.tree.lines();
+                lines.get(self.model.tree.selected(&lines)).map(|line| line.pid().to_string())
+            }
+        };
+        if let Some(text) = text {
+            self.note(Tone::Plain, &format!("copied {text}"));
+            self.effects.push(Effect::Copy(text));
+        }
+    }
+
+    fn quit(&mut self) {
+        let ending = ending(self.model);
+        if ending.is_empty() {
+            self.effects.push(Effect::Quit);
+            return;
+        }
+        for session in &ending {
+            self.run(dry_run(session), Pending::QuitPlan(session.clone()));
+        }
+        self.model.overlays.push(Overlay::Quit(QuitBox::default()));
+    }
+}
+
+/// Returns the ids of the sessions that end with us: those in a PTY of ours that still run.
+pub(in super::super) fn ending(model: &super::super::model::Model) -> Vec<String> {
+    let rows = model.sessions.rows().iter();
+    rows.filter(|row| row.host == HostKind::Pty && row.owner.is_none() && (!row.phase.is_over() || row.processes > 0))
+        .map(|row| row.session.clone())
+        .collect()
+}

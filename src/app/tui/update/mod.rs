@@ -1,0 +1,217 @@
+//! What an event does to the model, and what is asked for because of it.
+//!
+//! Pure: called by `run` (and by tests) with the time as an argument; never reads a clock, the
+//! terminal or a process. One event is one [`Turn`]; at its end [`Turn::settle`] brings what depends
+//! on the whole model into line: the selection, the size of the terminal, the scroll positions.
+
+mod answers;
+mod keys;
+mod overlays;
+mod pointer;
+#[cfg(test)]
+mod tests;
+
+pub(super) use keys::ending;
+
+use std::time::{Duration, Instant};
+
+use crossterm::event::{Event as Input, KeyEvent, KeyEventKind};
+
+use super::input;
+use super::keymap::{Context, is_chord, press_of};
+use super::model::{Model, Overlay, Pane, Pending};
+use super::seam::{Effect, Ticket, UiEvent};
+use super::theme::Tone;
+use super::view;
+use super::view::layout::layout;
+use crate::app::command::Command;
+
+/// Takes in one event and returns what is asked for because of it.
+pub fn update(model: &mut Model, event: UiEvent, now: Instant) -> Vec<Effect> {
+    let was_typing = model.focused;
+    let by_hand = matches!(event, UiEvent::Input(_));
+    let mut turn = Turn { model, now, effects: Vec::new() };
+    turn.take(event);
+    turn.settle();
+    if was_typing && !turn.model.focused && !by_hand {
+        turn.model.deaf_until = Some(now + DEAF);
+    }
+    turn.effects
+}
+
+/// How long keys do nothing after a terminal has gone from under somebody's hands: what they type was
+/// meant for it, and must not become commands. Each such key counts anew.
+const DEAF: Duration = Duration::from_millis(600);
+
+/// One event on its way through the model.
+struct Turn<'a> {
+    model: &'a mut Model,
+    now: Instant,
+    effects: Vec<Effect>,
+}
+
+impl Turn<'_> {
+    fn take(&mut self, event: UiEvent) {
+        match event {
+            UiEvent::Input(Input::Key(key)) => self.key(&key),
+            UiEvent::Input(Input::Paste(text)) => self.paste(&text),
+            UiEvent::Input(Input::Mouse(event)) => self.pointer(event),
+            UiEvent::Input(Input::Resize(cols, rows)) => self.model.size = (cols, rows),
+            UiEvent::Sessions(rows) => self.sessions(rows),
+            UiEvent::Tree { session, tree } => {
+                if self.model.selected.as_ref() == Some(&session) {
+                    self.model.tree.turn_to(Some(&session));
+                    self.model.tree.replace(tree);
+                }
+            }
+            UiEvent::Answered { ticket, result } => self.answered(ticket, result),
+            UiEvent::Happened(event) => self.happened(&event),
+            UiEvent::Recipes(recipes) => self.model.recipes = recipes,
+            UiEvent::Note(text) => self.note(Tone::Plain, &text),
+            UiEvent::Suspend => self.effects.push(Effect::Suspend),
+            UiEvent::Hangup | UiEvent::Terminate => self.effects.push(Effect::Quit),
+            UiEvent::Input(Input::FocusGained | Input::FocusLost)
+            | UiEvent::ScreenChanged
+            | UiEvent::Tick
+            | UiEvent::Resume
+            | UiEvent::Drawn => {}
+        }
+    }
+
+    fn key(&mut self, key: &KeyEvent) {
+        match key.kind {
+            KeyEventKind::Press | KeyEventKind::Repeat => {}
+            KeyEventKind::Release => return,
+        }
+        if self.model.deaf_until.take_if(|until| self.now < *until).is_some() {
+            self.model.deaf_until = Some(self.now + DEAF);
+            return;
+        }
+        let chord = is_chord(self.model.escape, key);
+        let left_at = self.model.chord_at.take();
+        match self.model.context() {
+            Context::Terminal if chord => {
+                self.model.focused = false;
+                self.model.chord_at = Some(self.now);
+            }
+            Context::Terminal => self.type_key(key),
+            Context::Panes if chord && left_at.is_some_and(|at| self.now < at + keys::TWICE) => {
+                let chord = press_of(self.model.escape);
+                self.model.focused = true;
+                self.type_key(&chord);
+            }
+            Context::Panes => self.pane_key(key),
+            context @ (Context::Preview
+            | Context::Reader
+            | Context::Menu
+            | Context::Line
+            | Context::Error
+            | Context::Quit) => self.overlay_key(context, key),
+        }
+    }
+
+    /// Types a key into the selected session.
+    fn type_key(&mut self, key: &KeyEvent) {
+        if let Some(modes) = self.model.modes().copied() {
+            let bytes = input::key(key, modes);
+            self.type_bytes(bytes);
+        }
+    }
+
+    fn type_bytes(&mut self, bytes: Vec<u8>) {
+        if let (Some(session), false) = (&self.model.selected, bytes.is_empty()) {
+            self.effects.push(Effect::Input { session: session.clone(), bytes });
+            self.model.scroll = 0;
+        }
+    }
+
+    fn paste(&mut self, text: &str) {
+        match self.model.context() {
+            Context::Terminal => {
+                if let Some(modes) = self.model.modes().copied() {
+                    let bytes = input::paste(text, modes);
+                    self.type_bytes(bytes);
+                }
+            }
+            Context::Line => {
+                if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut() {
+                    launch.line.insert(text);
+                }
+            }
+            // Anywhere else a paste would press keys.
+            Context::Panes | Context::Preview | Context::Reader | Context::Menu | Context::Error | Context::Quit => {}
+        }
+    }
+
+    fn run(&mut self, command: Command, pending: Pending) -> Ticket {
+        let ticket = self.model.next_ticket;
+        self.model.next_ticket += 1;
+        self.model.pending.insert(ticket, pending);
+        self.effects.push(Effect::Run { ticket, command });
+        ticket
+    }
+
+    fn note(&mut self, tone: Tone, text: &str) {
+        self.log(tone, text, true);
+    }
+
+    fn log(&mut self, tone: Tone, text: &str, notable: bool) {
+        let at = self.now.saturating_duration_since(self.model.started);
+        self.model.log.push(at, tone, text, notable);
+    }
+
+    /// Selects a session and forgets what was shown of the one before.
+    fn select(&mut self, session: Option<String>) {
+        if self.model.selected != session {
+            self.model.selected = session;
+            self.model.scroll = 0;
+            self.model.focused = false;
+        }
+    }
+
+    /// Brings everything into line that depends on the whole model.
+    fn settle(&mut self) {
+        let model = &mut *self.model;
+        model.tree.expire(self.now);
+        if model.focused && (model.modes().is_none() || model.current().is_none_or(|row| row.phase.is_over())) {
+            model.focused = false;
+        }
+        if model.selected.is_none() {
+            model.zoom = false;
+            if layout(model).list.is_none() {
+                model.pane = Pane::List;
+            }
+        }
+        if let Some(id) = &model.selected {
+            model.attention.remove(id);
+        }
+        // A dialog that came by itself waits until nobody is typing.
+        if model.overlays.is_empty()
+            && !model.focused
+            && let Some(overlay) = model.waiting.pop_front()
+        {
+            model.overlays.push(overlay);
+        }
+        if model.watched != model.selected {
+            model.watched.clone_from(&model.selected);
+            model.tree.turn_to(model.selected.as_deref());
+            self.effects.push(Effect::Select(model.selected.clone()));
+        }
+        let layout = layout(model);
+        let (rows, cols) = layout.terminal;
+        if let Some(row) = model.current()
+            && rows >= 1
+            && cols >= 2
+            && !row.phase.is_over()
+        {
+            let session = row.session.clone();
+            if model.sized.insert(session.clone(), (rows, cols)) != Some((rows, cols)) {
+                self.effects.push(Effect::Resize { session, rows, cols });
+            }
+        }
+        if layout.area(model.pane).is_none() {
+            model.pane = if layout.screen.is_some() { Pane::Screen } else { Pane::List };
+        }
+        view::settle(model, &layout);
+    }
+}

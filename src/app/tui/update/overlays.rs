@@ -1,0 +1,198 @@
+//! Keys in dialogs. Pure.
+
+use crossterm::event::KeyEvent;
+
+use super::super::keymap::{Action, Context, lookup};
+use super::super::model::{Act, Launch, Overlay, Pending, Reading};
+use super::super::seam::Effect;
+use super::super::theme::Tone;
+use super::super::view;
+use super::super::view::layout::layout;
+use super::Turn;
+use crate::app::command::Command;
+use crate::app::contract::{HostKind, Kind, LaunchRequest};
+
+impl Turn<'_> {
+    pub(super) fn overlay_key(&mut self, context: Context, key: &KeyEvent) {
+        let Some(action) = lookup(context, key) else {
+            if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut()
+                && launch.typing
+            {
+                launch.note = None;
+                launch.line.edit(key);
+            }
+            return;
+        };
+        match action {
+            Action::Up => self.scroll_overlay(-1),
+            Action::Down => self.scroll_overlay(1),
+            Action::PageUp => self.scroll_overlay(-10),
+            Action::PageDown => self.scroll_overlay(10),
+            Action::Top => self.scroll_overlay(isize::MIN / 2),
+            Action::Bottom => self.scroll_overlay(isize::MAX / 2),
+            Action::Close => self.close(),
+            Action::Confirm => self.confirm(),
+            Action::Scope => self.change_scope(),
+            Action::Copy => self.copy_overlay(),
+            Action::Type => self.with_launch(|launch| launch.typing = true),
+            Action::NextKind => self.with_launch(|launch| {
+                let at = Kind::ALL.iter().position(|kind| *kind == launch.kind()).unwrap_or(0);
+                launch.kind = Some(Kind::ALL[(at + 1) % Kind::ALL.len()]);
+            }),
+            Action::NextHost => self.with_launch(|launch| {
+                launch.host = match launch.host {
+                    None => Some(HostKind::Pty),
+                    Some(HostKind::Pty) => Some(HostKind::Tmux),
+                    Some(HostKind::Tmux) => None,
+                };
+            }),
+            Action::NextPane
+            | Action::PreviousPane
+            | Action::Back
+            | Action::Focus
+            | Action::Leave
+            | Action::Start
+            | Action::Stop
+            | Action::Force
+            | Action::Sweep
+            | Action::Restart
+            | Action::Zoom
+            | Action::Tree
+            | Action::Events
+            | Action::Receipt
+            | Action::Orphans
+            | Action::Doctor
+            | Action::Extend
+            | Action::Help
+            | Action::Suspend
+            | Action::Redraw
+            | Action::Quit => {}
+        }
+    }
+
+    fn with_launch(&mut self, change: impl FnOnce(&mut Launch)) {
+        if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut() {
+            launch.note = None;
+            change(launch);
+        }
+    }
+
+    /// Scrolls the topmost dialog; `settle` keeps the position within the text.
+    pub(super) fn scroll_overlay(&mut self, by: isize) {
+        let recipes: Vec<String> = view::menu_order(&self.model.recipes).map(|row| row.name.clone()).collect();
+        match self.model.overlays.last_mut() {
+            Some(Overlay::Preview(preview)) => preview.scroll = preview.scroll.saturating_add_signed(by),
+            Some(Overlay::Reader(reader)) => reader.scroll = reader.scroll.saturating_add_signed(by),
+            Some(Overlay::Quit(quit)) => quit.scroll = quit.scroll.saturating_add_signed(by),
+            Some(Overlay::Launch(launch)) if !launch.typing => {
+                let Some(last) = recipes.len().checked_sub(1) else { return };
+                let at = launch.recipe.as_ref().and_then(|name| recipes.iter().position(|other| other == name));
+                let next = at.unwrap_or(0).saturating_add_signed(by).min(last);
+                launch.recipe = recipes.into_iter().nth(next);
+                launch.note = None;
+            }
+            Some(Overlay::Launch(_) | Overlay::Error(_)) | None => {}
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut()
+            && launch.typing
+        {
+            // One step back: from the command line to the recipes.
+            launch.typing = false;
+            return;
+        }
+        if let Some(Overlay::Preview(preview)) = self.model.overlays.pop() {
+            self.model.pending.remove(&preview.ticket);
+        }
+    }
+
+    fn confirm(&mut self) {
+        match self.model.overlays.last() {
+            Some(Overlay::Preview(preview)) => {
+                // What was not on the screen cannot be confirmed.
+                if !preview.drawn || preview.not_before.is_some_and(|until| self.now < until) {
+                    return;
+                }
+                let (act, session, name) = (preview.act, preview.session.clone(), preview.name.clone());
+                let command = act.command(session.as_deref(), Some(preview.identities()));
+                self.model.overlays.pop();
+                self.note(Tone::Plain, &format!("{}: {name} …", act.verb()));
+                self.model.acting.extend(session.clone());
+                self.run(command, Pending::Act { act, session, name });
+            }
+            Some(Overlay::Launch(launch)) if launch.typing => self.launch_line(launch.clone()),
+            Some(Overlay::Launch(launch)) => {
+                let name = launch.recipe.clone();
+                self.launch_recipe(name.as_deref());
+            }
+            Some(Overlay::Quit(quit)) if quit.drawn => self.effects.push(Effect::Quit),
+            Some(Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Error(_)) | None => {}
+        }
+    }
+
+    fn launch_line(&mut self, launch: Launch) {
+        if launch.line.text().trim().is_empty() {
+            return self.with_launch(|launch| launch.note = Some("type a command first".to_owned()));
+        }
+        let (rows, cols) = self.terminal();
+        let request = launch.request(rows, cols);
+        self.model.overlays.pop();
+        self.run(Command::Launch(request), Pending::Launch(Some(launch)));
+    }
+
+    fn launch_recipe(&mut self, name: Option<&str>) {
+        let mut offered = view::menu_order(&self.model.recipes);
+        let Some(row) = offered.find(|row| name.is_none_or(|name| row.name == name)).cloned() else {
+            return;
+        };
+        drop(offered);
+        if !row.available {
+            let reason = row.reason.unwrap_or_else(|| "not available here".to_owned());
+            return self.with_launch(|launch| launch.note = Some(reason));
+        }
+        let (rows, cols) = self.terminal();
+        let request =
+            LaunchRequest { recipe: Some(row.name), rows: Some(rows), cols: Some(cols), ..LaunchRequest::default() };
+        self.model.overlays.pop();
+        self.run(Command::Launch(request), Pending::Launch(None));
+    }
+
+    /// Rows and columns for a new session.
+    fn terminal(&self) -> (u16, u16) {
+        let (rows, cols) = layout(self.model).terminal;
+        (rows.max(1), cols.max(2))
+    }
+
+    fn change_scope(&mut self) {
+        let Some(Overlay::Preview(preview)) = self.model.overlays.last() else { return };
+        if preview.act != Act::Sweep {
+            return;
+        }
+        let session = match &preview.session {
+            Some(_) => None,
+            None => self.model.selected.clone(),
+        };
+        self.close();
+        self.preview(Act::Sweep, session, None);
+    }
+
+    fn copy_overlay(&mut self) {
+        let Some(overlay) = self.model.overlays.last() else { return };
+        let what = match overlay {
+            Overlay::Preview(_) => "the preview",
+            Overlay::Reader(reader) => match reader.reading {
+                Reading::Help => "the help",
+                Reading::Events => "the events",
+                Reading::Receipt(_) => "the receipt",
+                Reading::Orphans(_) => "the orphans",
+                Reading::Doctor(_) => "the checks",
+            },
+            Overlay::Launch(_) | Overlay::Error(_) | Overlay::Quit(_) => return,
+        };
+        let text = view::overlay_text(self.model, overlay);
+        self.note(Tone::Plain, &format!("copied {what}"));
+        self.effects.push(Effect::Copy(text));
+    }
+}

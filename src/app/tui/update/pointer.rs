@@ -1,0 +1,119 @@
+//! The mouse. Pure.
+
+use crossterm::event::{MouseButton, MouseEvent, MouseEventKind};
+
+use super::super::input;
+use super::super::model::{ListLine, Overlay, Pane};
+use super::super::view::layout::{Area, layout};
+use super::super::view::{list_lines, tree_rows};
+use super::Turn;
+use crate::pty::screen::MouseMode;
+
+/// Rows per notch of the wheel.
+const NOTCH: isize = 3;
+
+impl Turn<'_> {
+    pub(super) fn pointer(&mut self, event: MouseEvent) {
+        let wheel = match event.kind {
+            MouseEventKind::ScrollUp => Some(-NOTCH),
+            MouseEventKind::ScrollDown => Some(NOTCH),
+            MouseEventKind::Down(_)
+            | MouseEventKind::Up(_)
+            | MouseEventKind::Drag(_)
+            | MouseEventKind::Moved
+            | MouseEventKind::ScrollLeft
+            | MouseEventKind::ScrollRight => None,
+        };
+        if !self.model.overlays.is_empty() {
+            // Below a dialog the mouse does nothing; a list of choices moves by one.
+            let by = match self.model.overlays.last() {
+                Some(Overlay::Launch(_)) => wheel.map(isize::signum),
+                _ => wheel,
+            };
+            return by.into_iter().for_each(|by| self.scroll_overlay(by));
+        }
+        let Some((pane, area)) = layout(self.model).pane_at(event.column, event.row) else { return };
+        if pane == Pane::Screen && self.passes(event) {
+            return self.pass(event, area);
+        }
+        match (event.kind, wheel) {
+            (_, Some(by)) => self.wheel(pane, by),
+            (MouseEventKind::Down(MouseButton::Left), None) => self.click(pane, area, event.row),
+            _ => {}
+        }
+    }
+
+    /// Tells whether the program in the terminal gets the event. The wheel is for whatever is under
+    /// the pointer, if its program asked for it; the rest needs the focus.
+    fn passes(&self, event: MouseEvent) -> bool {
+        let wants = self.model.modes().is_some_and(|modes| modes.mouse != MouseMode::None);
+        let wheel = matches!(event.kind, MouseEventKind::ScrollUp | MouseEventKind::ScrollDown);
+        wants && self.model.scroll == 0 && (self.model.focused || wheel)
+    }
+
+    fn pass(&mut self, event: MouseEvent, area: Area) {
+        let body = area.body;
+        if !body.contains((event.column, event.row).into()) {
+            return;
+        }
+        let first = self.model.facts().map_or(0, |facts| facts.first_row(body.height, self.model.scroll));
+        let mouse = input::Mouse {
+            kind: event.kind,
+            column: event.column - body.x,
+            row: event.row - body.y + first,
+            modifiers: event.modifiers,
+        };
+        if let Some(bytes) = self.model.modes().copied().and_then(|modes| input::mouse(mouse, modes)) {
+            self.type_bytes(bytes);
+        }
+    }
+
+    fn wheel(&mut self, pane: Pane, by: isize) {
+        match pane {
+            Pane::List => self.step_session(by.signum()),
+            Pane::Tree => self.step_process(by.signum()),
+            Pane::Screen => {
+                // Programs that fill the screen have no history; they read the wheel as arrows.
+                let full = self.model.modes().is_some_and(|modes| modes.alternate_screen);
+                if full && self.model.focused {
+                    let arrow = if by < 0 { crossterm::event::KeyCode::Up } else { crossterm::event::KeyCode::Down };
+                    for _ in 0..NOTCH {
+                        self.type_key(&arrow.into());
+                    }
+                } else {
+                    self.scroll_history(by);
+                }
+            }
+        }
+    }
+
+    fn click(&mut self, pane: Pane, area: Area, row: u16) {
+        let again = self.model.pane == pane && !self.model.focused;
+        if pane != Pane::Screen {
+            self.model.focused = false;
+        }
+        self.model.pane = pane;
+        let Some(line) = row.checked_sub(area.body.y).map(usize::from) else { return };
+        match pane {
+            Pane::List => {
+                if let Some(ListLine::Session(row)) = list_lines(self.model).get(self.model.list_top + line) {
+                    let session = row.session.clone();
+                    self.select(Some(session));
+                }
+            }
+            Pane::Tree => {
+                let lines = self.model.tree.lines();
+                let rows = tree_rows(area.body);
+                if let Some(line) = line.checked_sub(usize::from(rows.y - area.body.y))
+                    && line < usize::from(rows.height)
+                    && let Some(line) = lines.get(self.model.tree.top + line)
+                {
+                    self.model.tree.cursor = Some(line.pid());
+                }
+            }
+            // The first click selects the pane, the second one is for typing.
+            Pane::Screen if again => self.focus(),
+            Pane::Screen => {}
+        }
+    }
+}

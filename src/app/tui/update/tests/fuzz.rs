@@ -1,0 +1,215 @@
+//! Random events at random sizes: nothing panics, nothing is drawn outside, nothing is signalled
+//! that was not shown.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use crate::app::command::{Answer, Command, ScreenText};
+use crate::app::contract::Tree;
+use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
+use crate::app::tui::fixtures::{self, Bench};
+use crate::app::tui::keymap::Context;
+use crate::app::tui::seam::{Effect, UiEvent};
+use crate::lifecycle::identity::Identity;
+use crate::pty::screen::{MouseEncoding, MouseMode};
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn pick<T: Clone>(&mut self, all: &[T]) -> T {
+        let index = usize::try_from(self.below(all.len() as u64)).unwrap_or(0);
+        all[index].clone()
+    }
+
+    fn small(&mut self, end: u16) -> u16 {
+        u16::try_from(self.below(u64::from(end))).unwrap_or(0)
+    }
+}
+
+fn key(random: &mut Random) -> Input {
+    let codes = [
+        KeyCode::Enter,
+        KeyCode::Esc,
+        KeyCode::Tab,
+        KeyCode::BackTab,
+        KeyCode::Up,
+        KeyCode::Down,
+        KeyCode::Left,
+        KeyCode::Right,
+        KeyCode::Home,
+        KeyCode::End,
+        KeyCode::PageUp,
+        KeyCode::PageDown,
+        KeyCode::Backspace,
+        KeyCode::Delete,
+        KeyCode::F(5),
+        KeyCode::Null,
+    ];
+    let letters: Vec<char> = "jkgGudsxXSrztevc?hqynaZR: i界é\\4".chars().collect();
+    let code = if random.below(3) == 0 { random.pick(&codes) } else { KeyCode::Char(random.pick(&letters)) };
+    let modifiers = match random.below(12) {
+        0 => KeyModifiers::CONTROL,
+        1 => KeyModifiers::ALT,
+        2 => KeyModifiers::SHIFT,
+        _ => KeyModifiers::NONE,
+    };
+    Input::Key(KeyEvent::new(code, modifiers))
+}
+
+fn mouse(random: &mut Random) -> Input {
+    let kinds = [
+        MouseEventKind::Down(MouseButton::Left),
+        MouseEventKind::Down(MouseButton::Right),
+        MouseEventKind::Up(MouseButton::Left),
+        MouseEventKind::Drag(MouseButton::Middle),
+        MouseEventKind::Moved,
+        MouseEventKind::ScrollUp,
+        MouseEventKind::ScrollDown,
+    ];
+    let kind = random.pick(&kinds);
+    Input::Mouse(MouseEvent { kind, column: random.small(210), row: random.small(70), modifiers: KeyModifiers::NONE })
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other commands are answered with a receipt")]
+fn answer(random: &mut Random, open: &mut Vec<(u64, Command)>) -> Option<UiEvent> {
+    let index = usize::try_from(random.below(open.len().max(1) as u64)).unwrap_or(0);
+    let (ticket, command) = if open.is_empty() { return None } else { open.swap_remove(index) };
+    let result = match random.below(6) {
+        0 => Err(AppError::new(ErrorKind::Refused, "newcomers")),
+        1 => Err(AppError::new(ErrorKind::Timeout, "too slow\x1b[31m")),
+        2 => Ok(Answer::Done),
+        _ => Ok(match command {
+            Command::Recipes {} => Answer::Recipes(fixtures::recipes()),
+            Command::Screen { .. } => {
+                Answer::Screen(ScreenText { rows: 1, cols: 1, lines: vec!["x".into()], cursor: (0, 0) })
+            }
+            Command::Stop(request) if request.dry_run == Some(true) => Answer::Receipt(Box::new(fixtures::plan())),
+            Command::Sweep(request) if request.dry_run == Some(true) => Answer::Receipt(Box::new(fixtures::plan())),
+            _ => Answer::Receipt(Box::new(random.pick(&[fixtures::bad_receipt(), fixtures::clean_receipt()]))),
+        }),
+    };
+    Some(UiEvent::Answered { ticket, result })
+}
+
+fn event(context: Context, random: &mut Random, open: &mut Vec<(u64, Command)>) -> UiEvent {
+    if context == Context::Preview && random.below(2) == 0 {
+        return match answer(random, open) {
+            Some(event) if random.below(2) == 0 => event,
+            _ => UiEvent::Input(Input::Key(KeyCode::Char('y').into())),
+        };
+    }
+    match random.below(20) {
+        0 => UiEvent::Input(Input::Resize(2 + random.small(199), 1 + random.small(60))),
+        1 => {
+            let mut rows = fixtures::sessions();
+            rows.truncate(usize::from(random.small(9)));
+            UiEvent::Sessions(rows)
+        }
+        2 => {
+            let mut tree = fixtures::tree();
+            tree.processes.truncate(usize::from(random.small(9)));
+            UiEvent::Tree {
+                session: "serve-1a2b3c4d".into(),
+                tree: if random.below(4) == 0 { Tree::default() } else { tree },
+            }
+        }
+        3..=5 => UiEvent::Input(mouse(random)),
+        6 => UiEvent::Input(Input::Paste("a\nb\x1b[201~".into())),
+        7 => UiEvent::Tick,
+        8 => UiEvent::Happened(Event::ProcessGone {
+            session: "serve-1a2b3c4d".into(),
+            pid: 4301,
+            command: String::new(),
+        }),
+        9 => UiEvent::Happened(Event::Receipt { session: String::new(), receipt: Box::new(fixtures::bad_receipt()) }),
+        10..=12 => answer(random, open).unwrap_or(UiEvent::ScreenChanged),
+        _ => UiEvent::Input(key(random)),
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other command confirms anything")]
+fn confirmed_by(command: &Command) -> Option<Vec<Identity>> {
+    match command {
+        Command::Stop(request) => request.confirm.clone(),
+        Command::Sweep(request) => request.confirm.clone(),
+        Command::Restart { confirm, .. } => confirm.clone(),
+        _ => None,
+    }
+}
+
+#[test]
+fn ten_thousand_events_do_no_harm() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut bench = Bench::full(140, 40);
+    let mut open: Vec<(u64, Command)> = Vec::new();
+    let known: BTreeSet<i32> = [4242, 4301, 4303].into();
+    let mut confirmed = 0;
+    for step in 0..10_000 {
+        let event = event(bench.model.context(), &mut random, &mut open);
+        bench.now += Duration::from_millis(random.below(200));
+        for effect in bench.send(event) {
+            match effect {
+                Effect::Run { ticket, command } => {
+                    let confirm = confirmed_by(&command);
+                    let dry = matches!(&command, Command::Stop(r) if r.dry_run == Some(true))
+                        || matches!(&command, Command::Sweep(r) if r.dry_run == Some(true));
+                    let real =
+                        matches!(command, Command::Stop(_) | Command::Sweep(_) | Command::Restart { .. }) && !dry;
+                    assert_eq!(real, confirm.is_some(), "step {step}: nothing is signalled without a preview");
+                    confirmed += usize::from(real);
+                    assert!(confirm.into_iter().flatten().all(|id| known.contains(&id.pid.raw())));
+                    open.push((ticket, command));
+                }
+                Effect::Resize { rows, cols, .. } => assert!(rows >= 1 && cols >= 2, "step {step}"),
+                Effect::Input { bytes, .. } => assert!(!bytes.is_empty()),
+                Effect::Select(_) | Effect::Copy(_) | Effect::Suspend | Effect::Redraw | Effect::Quit => {}
+            }
+        }
+        if random.below(2) == 0 {
+            bench.look();
+            if let Some(facts) = &mut bench.model.screen {
+                facts.modes.mouse = random.pick(&[MouseMode::None, MouseMode::AnyMotion]);
+                facts.modes.mouse_encoding = random.pick(&[MouseEncoding::Default, MouseEncoding::Sgr]);
+            }
+        }
+        if step % 3 == 0 || bench.model.shown().is_some() {
+            bench.frame();
+        }
+    }
+    assert!(confirmed >= 10, "the walk has stopped something ({confirmed})");
+}
+
+#[test]
+fn every_size_draws_every_dialog() {
+    let sizes = (2..=24).flat_map(|cols| (1..=12).map(move |rows| (cols, rows))).chain([
+        (0, 0),
+        (1, 1),
+        (200, 60),
+        (300, 2),
+        (2, 100),
+    ]);
+    for (cols, rows) in sizes {
+        for keys in ["", "<Enter>", "<Tab>", "t", "z", "?", "e", "s", "s:abc", "q", "x"] {
+            let mut bench = Bench::full(cols, rows);
+            let effects = bench.press(keys);
+            if keys == "x" {
+                bench.answer(&effects, Answer::Receipt(Box::new(fixtures::plan())));
+            }
+            bench.draw();
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! What every key, answer and pointer event does.
+
+mod fuzz;
+mod keys;
+mod launch;
+mod pointer;
+mod sessions;
+mod stops;
+
+use super::super::seam::Effect;
+use crate::app::command::Command;
+
+/// Returns the commands among effects.
+fn commands(effects: &[Effect]) -> Vec<&Command> {
+    let mut commands = Vec::new();
+    for effect in effects {
+        if let Effect::Run { command, .. } = effect {
+            commands.push(command);
+        }
+    }
+    commands
+}

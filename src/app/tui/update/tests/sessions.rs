@@ -1,0 +1,196 @@
+//! What the runtime says about sessions.
+
+use std::time::Duration;
+
+use super::super::super::seam::{Effect, UiEvent};
+use crate::app::contract::{HostKind, Kind, Phase, Tree};
+use crate::app::event::Event;
+use crate::app::tui::fixtures::{self, Bench};
+use crate::app::tui::model::Pane;
+use crate::lifecycle::verdict::VerdictKind;
+
+fn order(bench: &Bench) -> Vec<&str> {
+    bench.model.sessions.rows().iter().map(|row| row.session.as_str()).collect()
+}
+
+#[test]
+fn sessions_stand_by_kind_then_by_launch_and_stay_there() {
+    let mut bench = Bench::full(140, 40);
+    let expected = [
+        "serve-1a2b3c4d",
+        "serve-00000002",
+        "serve-00000003",
+        "agent-0000000a",
+        "agent-0000000b",
+        "shell-0000000c",
+        "shell-0000000d",
+        "cookbook-000000e0",
+    ];
+    assert_eq!(order(&bench), expected);
+    let mut rows = fixtures::sessions();
+    rows.reverse();
+    for row in &mut rows {
+        row.uptime_s = row.uptime_s.map(|uptime| 1e6 - uptime);
+    }
+    bench.send(UiEvent::Sessions(rows.clone()));
+    assert_eq!(order(&bench), expected, "whatever they say about their age later");
+    rows.push(fixtures::session("agent-000000ff", "new", Kind::Agent, HostKind::Tmux, Phase::Starting));
+    bench.send(UiEvent::Sessions(rows));
+    assert_eq!(order(&bench)[5], "agent-000000ff", "a new one comes behind its kind");
+}
+
+#[test]
+fn the_selection_follows_the_session_and_then_its_place() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("jjj");
+    let mut rows = fixtures::sessions();
+    rows.retain(|row| row.kind != Kind::Serve);
+    assert_eq!(bench.send(UiEvent::Sessions(rows.clone())), [], "the same session is selected");
+    assert_eq!(bench.model.selected.as_deref(), Some("agent-0000000a"));
+    rows.retain(|row| row.session != "agent-0000000a");
+    let effects = bench.send(UiEvent::Sessions(rows));
+    assert!(effects.contains(&Effect::Select(Some("agent-0000000b".into()))), "{effects:?}");
+    let effects = bench.send(UiEvent::Sessions(Vec::new()));
+    assert_eq!(effects, [Effect::Select(None)]);
+    assert_eq!((bench.model.selected.as_deref(), bench.model.pane), (None, Pane::List));
+}
+
+#[test]
+fn the_focus_ends_with_its_session() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("<Enter>");
+    let mut rows = fixtures::sessions();
+    rows.retain(|row| row.session != "serve-1a2b3c4d");
+    bench.send(UiEvent::Sessions(rows));
+    assert!(!bench.model.focused, "keys must not go to whatever takes its place");
+}
+
+#[test]
+fn what_is_typed_into_a_terminal_that_goes_away_becomes_no_command() {
+    for ended in [true, false] {
+        let mut bench = Bench::full(140, 40);
+        bench.press("<Enter>");
+        let mut rows = fixtures::sessions();
+        if ended {
+            rows[2].phase = Phase::Exited;
+        } else {
+            rows.clear();
+        }
+        bench.send(UiEvent::Sessions(rows));
+        assert!(!bench.model.focused);
+        assert_eq!(bench.press("qx"), []);
+        bench.now += Duration::from_millis(500);
+        assert_eq!(bench.press("q"), [], "still typing");
+        bench.now += Duration::from_millis(601);
+        assert_ne!(bench.press("q"), [], "{ended}");
+    }
+    // Who leaves by hand is heard at once.
+    let mut bench = Bench::full(140, 40);
+    assert_eq!(bench.press("<Enter><C-\\>R"), [Effect::Redraw]);
+}
+
+#[test]
+fn trees_of_other_sessions_are_not_shown() {
+    let mut bench = Bench::full(140, 40);
+    let before = bench.model.tree.lines().len();
+    bench.send(UiEvent::Tree { session: "serve-00000002".into(), tree: Tree::default() });
+    assert_eq!(bench.model.tree.lines().len(), before);
+    bench.press("j");
+    assert_eq!(bench.model.tree.lines().len(), 0, "and an old tree not below a new name");
+}
+
+#[test]
+fn a_process_that_went_is_dim_for_a_moment() {
+    let mut bench = Bench::full(140, 40);
+    let session = || "serve-1a2b3c4d".to_owned();
+    bench.send(UiEvent::Happened(Event::ProcessGone { session: session(), pid: 4303, command: "w".into() }));
+    let mut tree = fixtures::tree();
+    tree.processes.retain(|row| row.pid.raw() != 4303);
+    bench.send(UiEvent::Tree { session: session(), tree });
+    assert!(bench.draw().contains("4303"));
+    let Some(deadline) = bench.model.deadline() else { panic!("nothing is waited for") };
+    bench.now = deadline;
+    bench.send(UiEvent::Tick);
+    assert!(!bench.draw().contains("4303"));
+    assert_eq!(bench.model.deadline(), None);
+}
+
+#[test]
+fn attention_lasts_until_the_session_is_selected() {
+    let mut bench = Bench::full(140, 40);
+    assert!(bench.model.attention.contains_key("agent-0000000a"));
+    bench.press("jjj");
+    assert!(bench.model.attention.is_empty());
+}
+
+#[test]
+fn events_become_words_and_the_noisy_ones_stay_in_the_log() {
+    let session = || "serve-1a2b3c4d".to_owned();
+    let cases = [
+        (
+            Event::Launched {
+                session: session(),
+                name: "n\x1b".into(),
+                kind: Kind::Agent,
+                host: HostKind::Pty,
+                pid: 7,
+            },
+            "n\\x1b launched: agent in pty, pid 7",
+            true,
+        ),
+        (
+            Event::Phase { session: session(), phase: Phase::Failed, detail: Some("port in use".into()) },
+            "qwen-coder-32b is failed: port in use",
+            true,
+        ),
+        (
+            Event::Verdict { session: session(), pid: 9, verdict: VerdictKind::Foreign, reason: "reused".into() },
+            "qwen-coder-32b: 9 is foreign: reused",
+            true,
+        ),
+        (
+            Event::ProcessNew { session: session(), pid: 9, command: "a\nb".into() },
+            "qwen-coder-32b: new 9 a\\nb",
+            false,
+        ),
+        (Event::ProcessGone { session: session(), pid: 9, command: "ab".into() }, "qwen-coder-32b: gone 9 ab", false),
+        (Event::Signal { session: session(), pid: 9, signal: "TERM".into() }, "qwen-coder-32b: TERM to 9", false),
+        (Event::Survivor { session: session(), pid: 9, reason: "D".into() }, "qwen-coder-32b: 9 survived: D", true),
+        (Event::Exited { session: session(), exit_code: Some(0), signal: None }, "qwen-coder-32b exited with 0", true),
+        (Event::Exited { session: session(), exit_code: Some(3), signal: None }, "qwen-coder-32b exited with 3", true),
+        (
+            Event::Exited { session: session(), exit_code: None, signal: Some("KILL".into()) },
+            "qwen-coder-32b was ended by KILL",
+            true,
+        ),
+        (Event::Attention { session: "gone-1".into(), reason: "asks".into() }, "gone-1 wants you: asks", true),
+        (Event::Lagged { missed: 3 }, "3 events were missed", true),
+        (
+            Event::Receipt { session: session(), receipt: Box::new(fixtures::clean_receipt()) },
+            "qwen-coder-32b has ended: 2 dead (0.2 s)",
+            true,
+        ),
+    ];
+    for (event, text, notable) in cases {
+        let mut bench = Bench::full(140, 40);
+        bench.send(UiEvent::Happened(event));
+        let line = bench.model.log.lines().next_back().map(|line| (line.text.as_str(), line.notable));
+        assert_eq!(line, Some((text, notable)));
+    }
+}
+
+#[test]
+fn the_log_is_bounded() {
+    let mut bench = Bench::empty(80, 24);
+    for n in 0..5_000 {
+        bench.send(UiEvent::Note(format!("note {n}")));
+    }
+    assert_eq!(bench.model.log.lines().count(), 1_000);
+}
+
+#[test]
+fn the_end_is_asked_for_from_outside() {
+    for event in [UiEvent::Hangup, UiEvent::Terminate] {
+        assert_eq!(Bench::full(80, 24).send(event), [Effect::Quit]);
+    }
+}

@@ -1,0 +1,153 @@
+//! Titles, breadcrumb, event line and footer.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use super::super::keymap::{Action, Context, in_context, name_of};
+use super::super::model::{Model, Overlay, Pane};
+use super::super::theme::{Theme, Tone};
+use super::human;
+use super::paint::{Row, width};
+
+/// Draws the title of a pane on a rule: what it is on the left, `aside` on the right. The pane that
+/// has the keys is marked by weight and by a heavier rule, not by colour alone.
+pub(super) fn title(
+    theme: &Theme,
+    area: Rect,
+    active: bool,
+    parts: &[(&str, Style)],
+    aside: &str,
+    buffer: &mut Buffer,
+) {
+    if let Some(mut row) = Row::new(buffer, area, 0) {
+        row.fill(if active { "━" } else { "─" }, theme.rule(active));
+    }
+    let aside = if aside.is_empty() { String::new() } else { format!(" {aside} ") };
+    let aside_room = Some(width(&aside) + 1).filter(|room| *room + 12 < area.width && !aside.is_empty());
+    if let Some(mut row) = Row::new(buffer, area, 0) {
+        row.reserve(aside_room.unwrap_or(0) + 1);
+        row.gap(1).put(" ", theme.text());
+        for (index, (text, style)) in parts.iter().enumerate() {
+            let style = if index == 0 && active { theme.accent().add_modifier(Modifier::BOLD) } else { *style };
+            row.put(text, style);
+        }
+        row.put(" ", theme.text());
+    }
+    if let Some(room) = aside_room
+        && let Some(mut row) = Row::new(buffer, Rect { x: area.right() - room, width: room, ..area }, 0)
+    {
+        row.put(&aside, theme.dim());
+    }
+}
+
+/// Draws where one is, where one pane fills the screen.
+pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    let Some(mut row) = Row::new(buffer, area, 0) else { return };
+    let here = theme.accent().add_modifier(Modifier::BOLD);
+    if model.focused {
+        row.put(" TYPING ", theme.badge());
+    }
+    let at_list = model.pane == Pane::List;
+    let count = model.sessions.rows().len();
+    row.gap(1);
+    if at_list || row.room() >= 30 {
+        row.put("Sessions", if at_list { here } else { theme.dim() });
+        row.put(&format!(" {count}"), theme.dim());
+    }
+    if at_list {
+        return;
+    }
+    let name = model.current().map_or("nothing selected", |session| session.name.as_str());
+    if row.room() >= 20 {
+        row.put(" › ", theme.dim());
+    }
+    row.put(name, if model.pane == Pane::Screen { here } else { theme.dim() });
+    if model.pane == Pane::Tree {
+        row.put(" › ", theme.dim()).put("Processes", here);
+    } else if model.scroll > 0 {
+        row.put(&format!(" › {} back", model.scroll), theme.tone(Tone::Warn));
+    }
+}
+
+/// Draws the last thing that happened.
+pub(super) fn event(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    let Some(mut row) = Row::new(buffer, area, 0) else { return };
+    let Some(line) = model.log.notable() else { return };
+    row.gap(1).put(line.tone.glyph(), theme.tone(line.tone)).gap(1);
+    if row.room() >= 40 {
+        let at = human::since_start(line.at);
+        row.left(width(&at) + 2, &at, theme.dim());
+    }
+    let style = if line.tone == Tone::Good { theme.text() } else { theme.tone(line.tone) };
+    row.put(&line.text, style);
+}
+
+/// Tells whether a key would do something now.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the actions that are always of use")]
+fn is_of_use(model: &Model, action: Action) -> bool {
+    match action {
+        Action::Focus | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
+            model.selected.is_some() || !model.overlays.is_empty()
+        }
+        Action::Confirm => !matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if preview.plan.is_none()),
+        _ => true,
+    }
+}
+
+/// Draws the keys of the context. What does not fit is left out; the help and, in a terminal, the
+/// chord stay.
+pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    let Some(mut row) = Row::new(buffer, area, 0) else { return };
+    let context = model.context();
+    if context == Context::Terminal {
+        let chord = name_of(model.escape);
+        let name = model.current().map(|session| session.name.clone()).unwrap_or_default();
+        if row.room() >= 40 {
+            row.gap(1).put(" TYPING ", theme.badge()).gap(2);
+        } else if row.room() >= 10 {
+            row.gap(1);
+        }
+        row.put(&chord, theme.accent()).put(" leaves", theme.dim());
+        if row.room() >= 24 {
+            row.gap(2).put("twice", theme.accent()).put(" sends it", theme.dim());
+        }
+        if row.room() > width(&name) + 24 {
+            row.put(&format!("   every other key goes to {name}"), theme.dim());
+        }
+        return;
+    }
+    let mut hints: Vec<(String, &str)> = Vec::new();
+    for binding in in_context(context).filter(|binding| !binding.label.is_empty()) {
+        if let Some(key) = binding.keys.first().filter(|_| is_of_use(model, binding.action)) {
+            hints.push((key.to_string(), binding.label));
+        }
+    }
+    // The keys that lead out and to the help are never crowded out: they are measured first.
+    let room = row.room().saturating_sub(1);
+    let size = |(key, label): &(String, &str)| width(key) + 1 + width(label) + 2;
+    let must = |hint: &(String, &str)| matches!(hint.1, "help" | "quit" | "cancel" | "close" | "do it");
+    let mut left = room.saturating_sub(hints.iter().filter(|hint| must(hint)).map(&size).sum());
+    let mut shown: Vec<&(String, &str)> = Vec::new();
+    let mut crowded = false;
+    for hint in &hints {
+        if must(hint) {
+            shown.push(hint);
+        } else if !crowded && size(hint) <= left {
+            left -= size(hint);
+            shown.push(hint);
+        } else {
+            crowded = true;
+        }
+    }
+    row.gap(1);
+    for (key, label) in shown {
+        if row.room() < width(key) {
+            break;
+        }
+        row.put(key, theme.accent()).gap(1).put(label, theme.dim()).gap(2);
+    }
+}

@@ -1,0 +1,224 @@
+//! The frame of a dialog, its place, and its scrolling.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
+
+use super::super::model::{Act, Model, Overlay, Reading};
+use super::super::theme::Tone;
+use super::doc::Doc;
+use super::paint::{self, Row, width};
+use super::{bars, help, launch, preview, receipt, report};
+
+/// A dialog, laid out.
+pub(super) struct Dialog {
+    title: String,
+    tone: Tone,
+    pub(super) lines: Vec<Line<'static>>,
+    /// The line that must be visible, if any.
+    pub(super) selected: Option<usize>,
+    /// Where the text is.
+    pub(super) body: Rect,
+    /// The border around it; `None` where it fills the screen.
+    border: Option<Rect>,
+}
+
+/// Lays a dialog out for the size of the screen.
+pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
+    let (cols, rows) = model.size;
+    // Small screens have no room for a border.
+    let framed = cols >= 40 && rows >= 10;
+    let most = match overlay {
+        Overlay::Error(_) => 72,
+        Overlay::Launch(_) => 92,
+        Overlay::Preview(_) | Overlay::Reader(_) | Overlay::Quit(_) => 112,
+    };
+    let inner = if framed { cols.saturating_sub(8).min(most) } else { cols };
+    let (title, tone, lines, selected) = content(model, overlay, inner);
+    let whole = Rect::new(0, 0, cols, rows);
+    if !framed {
+        let top = u16::from(rows >= 3);
+        let body = Rect { y: top, height: rows.saturating_sub(top + u16::from(rows >= 2)), ..whole };
+        return Dialog { title, tone, lines, selected, body, border: None };
+    }
+    // The footer keeps its row: it says which keys the dialog has.
+    let room = rows.saturating_sub(4);
+    let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).clamp(1, room);
+    let x = (cols - inner) / 2;
+    let y = (rows - 1 - height) / 2;
+    let body = Rect::new(x, y.max(1), inner, height);
+    let border = Rect::new(x - 2, body.y - 1, inner + 4, height + 2);
+    Dialog { title, tone, lines, selected, body, border: Some(border) }
+}
+
+type Content = (String, Tone, Vec<Line<'static>>, Option<usize>);
+
+fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
+    match overlay {
+        Overlay::Preview(p) => {
+            let tone = if p.act == Act::Force { Tone::Bad } else { Tone::Warn };
+            (format!("{}: {}", p.act.verb(), p.name), tone, preview::lines(model, p, width), None)
+        }
+        Overlay::Reader(reader) => match &reader.reading {
+            Reading::Help => ("Keys".to_owned(), Tone::Plain, help::help_lines(model, width), None),
+            Reading::Events => ("Events".to_owned(), Tone::Plain, help::event_lines(model, width), None),
+            Reading::Receipt(r) => {
+                let name = model.sessions.by_id(&r.session).map_or(r.session.as_str(), |row| row.name.as_str());
+                let name = if name.is_empty() { "all sessions" } else { name };
+                let tone = if r.is_clean() { Tone::Plain } else { Tone::Bad };
+                (format!("Receipt: {name}"), tone, receipt::lines(model, r, width), None)
+            }
+            Reading::Orphans(o) => ("Orphans".to_owned(), Tone::Plain, report::orphan_lines(model, o, width), None),
+            Reading::Doctor(checks) => {
+                ("Doctor".to_owned(), Tone::Plain, report::doctor_lines(model, checks, width), None)
+            }
+        },
+        Overlay::Launch(l) => {
+            let (lines, selected) = launch::lines(model, l, width);
+            ("Start".to_owned(), Tone::Plain, lines, selected)
+        }
+        Overlay::Error(e) => {
+            let mut doc = Doc::new(&model.theme, width);
+            doc.text(0, e.kind(), model.theme.dim());
+            doc.blank();
+            doc.text(0, &e.error.message, model.theme.text());
+            (format!("{} did not work", e.title), Tone::Bad, doc.into_lines(), None)
+        }
+        Overlay::Quit(q) => ("Quit".to_owned(), Tone::Warn, preview::quit_lines(model, q, width), None),
+    }
+}
+
+/// Returns the first line that is shown.
+fn scroll(overlay: &Overlay) -> usize {
+    match overlay {
+        Overlay::Preview(p) => p.scroll,
+        Overlay::Reader(r) => r.scroll,
+        Overlay::Quit(q) => q.scroll,
+        Overlay::Launch(l) => l.top,
+        Overlay::Error(_) => 0,
+    }
+}
+
+/// Draws a dialog over everything. The cursor of a text field is drawn as a cell, so none is returned.
+pub(super) fn draw(model: &Model, overlay: &Overlay, buffer: &mut Buffer) -> Option<Position> {
+    let theme = &model.theme;
+    let dialog = dialog(model, overlay);
+    let tone = if dialog.tone == Tone::Plain { theme.accent() } else { theme.tone(dialog.tone) };
+    let title = tone.add_modifier(Modifier::BOLD);
+    let top = scroll(overlay);
+    let below = dialog.lines.len().saturating_sub(top + usize::from(dialog.body.height));
+    // What is behind steps back.
+    paint::tint(buffer, buffer.area, theme.dim());
+    if let Some(border) = dialog.border {
+        clear(buffer, border);
+        frame(buffer, border, tone);
+        let head = Rect { x: border.x + 2, width: border.width.saturating_sub(4), height: 1, ..border };
+        if let Some(mut row) = Row::new(buffer, head, 0) {
+            row.put(" ", theme.text()).put(&dialog.title, title).put(" ", theme.text());
+        }
+        more(model, border.bottom() - 1, border, (top, below), buffer);
+    } else {
+        let area = Rect::new(0, 0, model.size.0, model.size.1);
+        clear(buffer, Rect { height: area.height.saturating_sub(u16::from(area.height >= 2)), ..area });
+        if dialog.body.y > 0
+            && let Some(mut row) = Row::new(buffer, area, 0)
+        {
+            row.put(&dialog.title, title);
+            let room = row.room();
+            let text = hidden(top, below);
+            if room > width(&text) + 1 {
+                row.gap(room - width(&text)).put(&text, theme.dim());
+            }
+        }
+    }
+    for (index, line) in (0..dialog.body.height).zip(dialog.lines.iter().skip(top)) {
+        paint::line(buffer, dialog.body, index, line);
+    }
+    if let Some(selected) = dialog.selected
+        && let Some(index) = selected.checked_sub(top).and_then(|index| u16::try_from(index).ok())
+        && index < dialog.body.height
+    {
+        let row = Rect { y: dialog.body.y + index, height: 1, ..dialog.body };
+        paint::tint(buffer, row, theme.selection(true));
+    }
+    if model.size.1 >= 2 {
+        let footer = Rect::new(0, model.size.1 - 1, model.size.0, 1);
+        clear(buffer, footer);
+        bars::footer(model, footer, buffer);
+    }
+    None
+}
+
+/// Says how much is above and below what is shown.
+fn hidden(above: usize, below: usize) -> String {
+    match (above, below) {
+        (0, 0) => String::new(),
+        (0, below) => format!("{below} more ↓"),
+        (above, 0) => format!("↑ {above} more"),
+        (above, below) => format!("↑ {above}  {below} more ↓"),
+    }
+}
+
+fn more(model: &Model, y: u16, border: Rect, (above, below): (usize, usize), buffer: &mut Buffer) {
+    let text = hidden(above, below);
+    let room = width(&text) + 2;
+    if text.is_empty() || border.width < room + 4 {
+        return;
+    }
+    let place = Rect { x: border.right() - room - 2, y, width: room, height: 1 };
+    if let Some(mut row) = Row::new(buffer, place, 0) {
+        row.put(" ", model.theme.text()).put(&text, model.theme.dim()).put(" ", model.theme.text());
+    }
+}
+
+fn clear(buffer: &mut Buffer, area: Rect) {
+    let area = area.intersection(buffer.area);
+    for position in area.positions() {
+        if let Some(cell) = buffer.cell_mut(position) {
+            cell.reset();
+        }
+    }
+    // Half of a wide character at the left edge would be drawn over the border.
+    if area.x > 0 {
+        for y in area.y..area.bottom() {
+            if let Some(cell) = buffer.cell_mut((area.x - 1, y))
+                && width(cell.symbol()) > 1
+            {
+                cell.set_symbol(" ");
+            }
+        }
+    }
+}
+
+fn frame(buffer: &mut Buffer, area: Rect, style: Style) {
+    let area = area.intersection(buffer.area);
+    for index in 0..area.height {
+        let (left, middle, right) = match index {
+            0 => ("╭", "─", "╮"),
+            index if index + 1 == area.height => ("╰", "─", "╯"),
+            _ => ("│", " ", "│"),
+        };
+        if let Some(mut row) = Row::new(buffer, area, index) {
+            row.put(left, style);
+            row.reserve(1);
+            row.fill(middle, style);
+        }
+        let edge = Rect { x: area.right().saturating_sub(1), width: 1, ..area };
+        if let Some(mut row) = Row::new(buffer, edge, index) {
+            row.put(right, style);
+        }
+    }
+}
+
+/// Returns the text of a dialog, for the clipboard.
+pub(in super::super) fn overlay_text(model: &Model, overlay: &Overlay) -> String {
+    let (title, _, lines, _) = content(model, overlay, 100);
+    let mut text = title;
+    for line in lines {
+        text.push('\n');
+        text.push_str(line.to_string().trim_end());
+    }
+    text.push('\n');
+    text
+}

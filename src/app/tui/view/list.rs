@@ -1,0 +1,151 @@
+//! The session list.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+
+use super::super::model::{ListLine, Model, Pane};
+use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
+use super::bars;
+use super::human;
+use super::layout::{Area, Arrangement, arrangement};
+use super::paint::{Row, tint};
+use crate::app::contract::{Kind, Phase, SessionRow};
+use crate::lifecycle::verdict::VerdictKind;
+
+/// Returns the lines of the list as they are shown.
+pub(in super::super) fn list_lines(model: &Model) -> Vec<ListLine<'_>> {
+    model.sessions.lines(arrangement(model.size) == Arrangement::Wide)
+}
+
+pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    let active = model.pane == Pane::List && model.overlays.is_empty();
+    let lines = list_lines(model);
+    if let Some(title) = area.title {
+        let above = if model.list_top > 0 { " ↑" } else { "" };
+        let below = if lines.len() > model.list_top + usize::from(area.body.height) { " ↓" } else { "" };
+        let count = model.sessions.rows().len();
+        let aside = if count > 0 { format!("{count}{above}{below}") } else { String::new() };
+        bars::title(theme, title, active, &[("Sessions", theme.text())], &aside, buffer);
+    }
+    if lines.is_empty() {
+        return empty(theme, area.body, buffer);
+    }
+    for (index, line) in (0..area.body.height).zip(lines.iter().skip(model.list_top)) {
+        let Some(mut row) = Row::new(buffer, area.body, index) else { break };
+        match line {
+            ListLine::Gap => {}
+            ListLine::Heading(kind, count) => {
+                row.gap(1).put(heading(*kind), theme.dim()).put(&format!(" {count}"), theme.dim());
+            }
+            ListLine::Session(session) => {
+                let selected = model.selected.as_ref() == Some(&session.session);
+                draw_session(model, session, selected, &mut row);
+                if selected {
+                    let y = area.body.y + index;
+                    tint(buffer, Rect { y, height: 1, ..area.body }, theme.selection(active));
+                }
+            }
+        }
+    }
+}
+
+fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut Row<'_>) {
+    let theme = &model.theme;
+    // A blank column keeps the numbers off the edge.
+    row.reserve(1);
+    let room = row.room();
+    let over = session.phase.is_over();
+    let base = if over { theme.dim() } else { theme.text() };
+    let name = if selected { base.add_modifier(Modifier::BOLD) } else { base };
+    let (word, tone) = state(model, session);
+    // Columns leave from the right as the room gets less; the name and the state stay longest.
+    let memory = if room >= 35 { 6 } else { 0 };
+    let cpu = if room >= 56 { 6 } else { 0 };
+    let uptime = if room >= 30 { 5 } else { 0 };
+    let host = if room >= 64 { 5 } else { 0 };
+    let pid = if room >= 72 { 9 } else { 0 };
+    let state = if room >= 26 {
+        14
+    } else if room >= 16 {
+        9
+    } else {
+        0
+    };
+    row.put(if selected { "▌" } else { " " }, theme.accent());
+    row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict))).gap(1);
+    let attention = model.attention.contains_key(&session.session);
+    let columns = memory + cpu + uptime + host + pid + state;
+    let width = row.room().saturating_sub(columns + u16::from(attention) * 2);
+    row.left(width, &session.name, name);
+    if attention {
+        row.put(" !", theme.tone(Tone::Warn));
+    }
+    if state > 0 {
+        row.gap(1).left(state - 2, &word, theme.tone(tone)).gap(1);
+    }
+    if host > 0 {
+        row.left(host, session.host.name(), theme.dim());
+    }
+    if pid > 0 {
+        row.right(pid, &session.pid.map_or_else(|| human::UNKNOWN.into(), |pid| pid.to_string()), theme.dim());
+    }
+    number(row, uptime, &human::age(session.uptime_s), theme.dim());
+    number(row, cpu, &human::percent(session.cpu_pct), base);
+    number(row, memory, &human::bytes(session.rss_bytes), base);
+}
+
+fn number(row: &mut Row<'_>, columns: u16, text: &str, style: Style) {
+    if columns > 0 {
+        row.right(columns, text, style);
+    }
+}
+
+/// Returns how a session is, in one word: what is wrong with its identity comes before its phase.
+pub(super) fn state(model: &Model, session: &SessionRow) -> (String, Tone) {
+    if model.acting.contains(&session.session) {
+        return ("stopping".to_owned(), Tone::Warn);
+    }
+    let tone = match session.phase {
+        Phase::Ready | Phase::Idle | Phase::Running => Tone::Good,
+        Phase::Queued | Phase::Starting | Phase::Downloading | Phase::Loading | Phase::Warming => Tone::Plain,
+        Phase::Stopping | Phase::Unverifiable => Tone::Warn,
+        Phase::Exited => Tone::Dim,
+        Phase::Failed => Tone::Bad,
+    };
+    match (session.phase, session.verdict) {
+        (Phase::Exited | Phase::Failed, _) => match (session.exit_code, &session.signal) {
+            (Some(code), _) => (format!("exit {code}"), tone),
+            (None, Some(signal)) => (signal.clone(), tone),
+            (None, None) => (session.phase.name().to_owned(), tone),
+        },
+        (_, verdict @ (VerdictKind::Foreign | VerdictKind::Unverifiable)) => {
+            (verdict.name().to_owned(), verdict_tone(verdict))
+        }
+        (phase, VerdictKind::Owned | VerdictKind::Gone) => (phase.name().to_owned(), tone),
+    }
+}
+
+/// Returns the heading of a kind.
+pub(super) const fn heading(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Serve => "Servers",
+        Kind::Agent => "Agents",
+        Kind::Shell => "Shells",
+        Kind::Download => "Downloads",
+    }
+}
+
+fn empty(theme: &Theme, area: Rect, buffer: &mut Buffer) {
+    let hints = [("", "No sessions yet."), ("", ""), ("s", "start one"), ("?", "all keys"), ("q", "quit")];
+    for (index, (key, text)) in (0..area.height).zip(hints) {
+        if let Some(mut row) = Row::new(buffer, area, index) {
+            row.gap(1);
+            if !key.is_empty() {
+                row.left(3, key, theme.accent());
+            }
+            row.put(text, if key.is_empty() { theme.text() } else { theme.dim() });
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Drawing: from the model to a buffer of cells. Pure; nothing here changes the model except
+//! [`settle`], which keeps scroll positions within what there is to scroll.
+//!
+//! `layout` says where everything is, the files named after panes and dialogs say what is there.
+
+mod bars;
+mod dialog;
+mod doc;
+mod frame;
+mod help;
+mod human;
+mod launch;
+pub(super) mod layout;
+mod list;
+mod paint;
+mod preview;
+mod receipt;
+mod report;
+mod screen;
+mod settle;
+#[cfg(test)]
+pub(super) mod tests;
+mod tree;
+
+pub(super) use dialog::overlay_text;
+pub(super) use frame::draw;
+pub(super) use launch::menu_order;
+pub(super) use list::list_lines;
+pub(super) use screen::Surface;
+pub(super) use settle::settle;
+pub(super) use tree::tree_rows;

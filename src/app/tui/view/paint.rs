@@ -1,0 +1,173 @@
+//! Drawing of rows into a buffer: columns, rules, clipping.
+//!
+//! Every text goes through `text::escape` here, whoever it comes from; nothing is drawn outside the
+//! area that was given.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::text::{escape, shorten};
+
+/// A row that is filled from left to right.
+pub(super) struct Row<'a> {
+    buffer: &'a mut Buffer,
+    x: u16,
+    y: u16,
+    right: u16,
+}
+
+impl<'a> Row<'a> {
+    /// Starts the row `index` of an area; `None` below its end.
+    pub(super) fn new(buffer: &'a mut Buffer, area: Rect, index: u16) -> Option<Self> {
+        let area = area.intersection(buffer.area);
+        let inside = index < area.height && area.width > 0;
+        inside.then(|| Self { buffer, x: area.x, y: area.y + index, right: area.right() })
+    }
+
+    /// Returns how many columns are left.
+    pub(super) fn room(&self) -> u16 {
+        self.right.saturating_sub(self.x)
+    }
+
+    /// Takes columns away from the right end.
+    pub(super) fn reserve(&mut self, columns: u16) {
+        self.right = self.right.saturating_sub(columns).max(self.x);
+    }
+
+    /// Writes text as far as it fits, then moves behind it.
+    pub(super) fn put(&mut self, text: &str, style: Style) -> &mut Self {
+        let text = shorten(&escape(text), usize::from(self.room()));
+        self.raw(&text, style);
+        self.x = (self.x + width(&text)).min(self.right);
+        self
+    }
+
+    /// Leaves columns blank.
+    pub(super) fn gap(&mut self, columns: u16) -> &mut Self {
+        self.x = (self.x + columns).min(self.right);
+        self
+    }
+
+    /// Writes text at the left of a column, then moves behind the column.
+    pub(super) fn left(&mut self, columns: u16, text: &str, style: Style) -> &mut Self {
+        let columns = columns.min(self.room());
+        let text = shorten(&escape(text), usize::from(columns));
+        self.raw(&text, style);
+        self.gap(columns)
+    }
+
+    /// Writes text at the right of a column, then moves behind the column.
+    pub(super) fn right(&mut self, columns: u16, text: &str, style: Style) -> &mut Self {
+        let columns = columns.min(self.room());
+        let text = shorten(&escape(text), usize::from(columns));
+        let pad = columns.saturating_sub(width(&text));
+        self.x += pad;
+        self.raw(&text, style);
+        self.gap(columns - pad)
+    }
+
+    /// Repeats a character to the end of the row.
+    pub(super) fn fill(&mut self, symbol: &str, style: Style) {
+        let text = symbol.repeat(usize::from(self.room()));
+        self.raw(&text, style);
+        self.x = self.right;
+    }
+
+    fn raw(&mut self, text: &str, style: Style) {
+        if self.room() > 0 {
+            self.buffer.set_stringn(self.x, self.y, text, usize::from(self.room()), style);
+        }
+    }
+}
+
+/// Returns how many columns a text takes.
+pub(super) fn width(text: &str) -> u16 {
+    u16::try_from(text.width()).unwrap_or(u16::MAX)
+}
+
+/// Adds a style to a whole area.
+pub(super) fn tint(buffer: &mut Buffer, area: Rect, style: Style) {
+    buffer.set_style(area.intersection(buffer.area), style);
+}
+
+/// Draws a line of spans; what does not fit is cut.
+pub(super) fn line(buffer: &mut Buffer, area: Rect, index: u16, line: &Line<'_>) {
+    if let Some(mut row) = Row::new(buffer, area, index) {
+        for span in &line.spans {
+            row.put(&span.content, line.style.patch(span.style));
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn check(columns: u16, draw: impl Fn(&mut Row<'_>), expected: &str) {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, columns, 1));
+        let area = buffer.area;
+        draw(&mut Row::new(&mut buffer, area, 0).unwrap());
+        assert_eq!(super::super::tests::text_of(&buffer), expected);
+    }
+
+    #[test]
+    fn columns_stay_in_their_place() {
+        let plain = Style::new();
+        check(
+            12,
+            |row| {
+                row.left(6, "abc", plain).right(6, "12", plain);
+            },
+            "abc       12",
+        );
+        check(
+            12,
+            |row| {
+                row.left(6, "abcdefgh", plain).right(6, "1234567", plain);
+            },
+            "abcde…12345…",
+        );
+        check(
+            8,
+            |row| {
+                row.left(6, "abc", plain).right(6, "12", plain);
+            },
+            "abc   12",
+        );
+        check(
+            8,
+            |row| {
+                row.left(5, "界界界", plain).put("|", plain);
+            },
+            "界界…|",
+        );
+        check(
+            6,
+            |row| {
+                row.put("a\x1b[31mb", plain);
+            },
+            "a\\x1b…",
+        );
+        check(
+            5,
+            |row| {
+                row.put("e\u{301}", plain).put("x", plain).fill("─", plain);
+            },
+            "e\u{301}x───",
+        );
+    }
+
+    #[test]
+    fn nothing_is_drawn_outside() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 3, 2));
+        assert!(Row::new(&mut buffer, Rect::new(0, 0, 9, 9), 2).is_none());
+        assert!(Row::new(&mut buffer, Rect::new(3, 0, 9, 9), 0).is_none());
+        let mut row = Row::new(&mut buffer, Rect::new(1, 1, 9, 9), 0).unwrap();
+        row.left(40, "abcdef", Style::new()).right(7, "x", Style::new());
+        assert_eq!(super::super::tests::text_of(&buffer), "\n a…");
+    }
+}

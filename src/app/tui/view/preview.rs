@@ -1,0 +1,211 @@
+//! What a stop, a sweep or a restart would do: every process by name, and why.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use ratatui::text::Line;
+
+use super::super::model::{Act, Model, Preview, QuitBox};
+use super::super::theme::{Theme, Tone};
+use super::super::update::ending;
+use super::doc::{Doc, Entry};
+use super::human;
+use crate::app::contract::{HostKind, SessionRow};
+use crate::lifecycle::receipt::{Bystander, Receipt};
+use crate::lifecycle::verdict::VerdictKind;
+
+pub(super) fn lines(model: &Model, preview: &Preview, width: u16) -> Vec<Line<'static>> {
+    let theme = &model.theme;
+    let mut doc = Doc::new(theme, width);
+    if let Some(note) = &preview.note {
+        doc.text(0, note, theme.tone(Tone::Warn));
+        doc.text(0, "Nothing was signalled. This is how it looks now:", theme.text());
+        doc.blank();
+    }
+    // A small screen keeps its rows for the processes.
+    if model.size.1 >= 10 || preview.plan.is_none() {
+        doc.text(0, &about(model, preview), theme.dim());
+    }
+    let Some(plan) = &preview.plan else {
+        doc.blank();
+        doc.text(0, "looking at the processes …", theme.dim());
+        return doc.into_lines();
+    };
+    if model.size.1 >= 10 {
+        doc.text(0, &summary(plan, preview.targets().count()), theme.text());
+    }
+    plan_lines(&mut doc, plan);
+    for note in &plan.notes {
+        doc.blank();
+        doc.text(0, note, theme.dim());
+    }
+    doc.into_lines()
+}
+
+/// Says in one sentence what is asked for.
+fn about(model: &Model, preview: &Preview) -> String {
+    let session = preview.session.as_deref().and_then(|id| model.sessions.by_id(id));
+    let place =
+        session.map_or_else(String::new, |row| format!("{} · {} · {}", row.session, row.kind.name(), row.host.name()));
+    let what = match preview.act {
+        Act::Stop => "ends what is listed, politely at first, with KILL after the grace",
+        Act::Force => "ends what is listed with KILL at once",
+        Act::Sweep => "ends what earlier stops left behind",
+        Act::Restart => "ends what is listed, then starts the session again",
+    };
+    if place.is_empty() { what.to_owned() } else { format!("{place} · {what}") }
+}
+
+/// Adds the plan of a dry run. Each process is named once, below what would be done with it.
+fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt) {
+    let plan = receipt.plan.as_deref().unwrap_or_default();
+    let mut named = BTreeSet::new();
+    let targets: Vec<_> = plan.iter().filter(|row| row.signal.is_some()).collect();
+    if targets.is_empty() {
+        doc.heading("Nothing to signal", None, Tone::Plain);
+    } else {
+        doc.heading("Will be signalled", Some(targets.len()), Tone::Plain);
+    }
+    for row in targets {
+        named.insert(row.pid);
+        doc.entry(&Entry {
+            pid: row.pid,
+            verdict: Some(row.verdict),
+            what: row.signal.as_deref().unwrap_or_default(),
+            tone: Tone::Warn,
+            command: &row.command,
+            reason: &row.reason,
+        });
+    }
+    let known = |pid| {
+        let planned = plan.iter().find(|row| row.pid == pid).map(|row| (row.verdict, &row.command, &row.reason));
+        planned.or_else(|| {
+            let row = receipt.captured.iter().find(|row| row.pid == pid)?;
+            Some((row.verdict, &row.command, &row.reason))
+        })
+    };
+    if !receipt.refused.is_empty() {
+        doc.heading("Must not be signalled", Some(receipt.refused.len()), Tone::Warn);
+        for refused in &receipt.refused {
+            named.insert(refused.pid);
+            let known = known(refused.pid);
+            doc.entry(&Entry {
+                pid: refused.pid,
+                verdict: known.map(|(verdict, ..)| verdict),
+                what: "refused",
+                tone: Tone::Warn,
+                command: known.map_or("", |(_, command, _)| command),
+                reason: &refused.reason,
+            });
+        }
+    }
+    if !receipt.unverified.is_empty() {
+        doc.heading("Cannot be verified, so not signalled", Some(receipt.unverified.len()), Tone::Warn);
+        for pid in &receipt.unverified {
+            named.insert(*pid);
+            let known = known(*pid);
+            doc.entry(&Entry {
+                pid: *pid,
+                verdict: Some(VerdictKind::Unverifiable),
+                what: "none",
+                tone: Tone::Dim,
+                command: known.map_or("", |(_, command, _)| command),
+                reason: known.map_or("", |(.., reason)| reason),
+            });
+        }
+    }
+    bystanders(doc, "Kept alive on purpose", "kept", &receipt.kept);
+    named.extend(receipt.kept.iter().map(|row| row.pid));
+    let rest: Vec<_> = plan.iter().filter(|row| !named.contains(&row.pid)).collect();
+    if !rest.is_empty() {
+        doc.heading("Not signalled", Some(rest.len()), Tone::Dim);
+    }
+    for row in rest {
+        doc.entry(&Entry {
+            pid: row.pid,
+            verdict: Some(row.verdict),
+            what: "none",
+            tone: Tone::Dim,
+            command: &row.command,
+            reason: &row.reason,
+        });
+    }
+    bystanders(doc, "Left the tree, only reported", "reported", &receipt.escapees);
+    bystanders(doc, "Look alike, not members", "untouched", &receipt.lookalikes);
+}
+
+/// Says in one line what follows, as it may not all be in view.
+fn summary(receipt: &Receipt, targets: usize) -> String {
+    let mut text = format!("{} to signal", human::count(targets, "process", "processes"));
+    for (count, word) in [
+        (receipt.refused.len(), "must not be signalled"),
+        (receipt.unverified.len(), "cannot be verified"),
+        (receipt.kept.len(), "kept"),
+    ] {
+        if count > 0 {
+            let _ignored = write!(text, " · {count} {word}");
+        }
+    }
+    text
+}
+
+/// Adds processes that are named and left alone.
+pub(super) fn bystanders(doc: &mut Doc<'_>, heading: &str, what: &str, rows: &[Bystander]) {
+    if rows.is_empty() {
+        return;
+    }
+    doc.heading(heading, Some(rows.len()), Tone::Dim);
+    for row in rows {
+        doc.entry(&Entry {
+            pid: row.pid,
+            verdict: None,
+            what,
+            tone: Tone::Dim,
+            command: &row.command,
+            reason: row.reason.as_deref().unwrap_or_default(),
+        });
+    }
+}
+
+/// Returns the question before the end: what ends with us, and what stays.
+pub(super) fn quit_lines(model: &Model, quit: &QuitBox, width: u16) -> Vec<Line<'static>> {
+    let theme = &model.theme;
+    let mut doc = Doc::new(theme, width);
+    let ending = ending(model);
+    doc.heading("These sessions end", Some(ending.len()), Tone::Warn);
+    for row in ending.iter().filter_map(|id| model.sessions.by_id(id)) {
+        session(&mut doc, theme, row);
+        for target in quit.plans.get(&row.session).and_then(|plan| plan.plan.as_ref()).into_iter().flatten() {
+            if let Some(signal) = &target.signal {
+                doc.entry(&Entry {
+                    pid: target.pid,
+                    verdict: Some(target.verdict),
+                    what: signal,
+                    tone: Tone::Warn,
+                    command: &target.command,
+                    reason: "",
+                });
+            }
+        }
+    }
+    let staying: Vec<_> =
+        model.sessions.rows().iter().filter(|row| !row.phase.is_over() && !ending.contains(&row.session)).collect();
+    if !staying.is_empty() {
+        doc.heading("These stay", Some(staying.len()), Tone::Good);
+        for row in staying {
+            session(&mut doc, theme, row);
+        }
+    }
+    doc.into_lines()
+}
+
+fn session(doc: &mut Doc<'_>, theme: &Theme, row: &SessionRow) {
+    let place = match (row.host, &row.owner) {
+        (HostKind::Tmux, _) => "tmux".to_owned(),
+        (HostKind::Pty, None) => "pty, dies with this program".to_owned(),
+        (HostKind::Pty, Some(owner)) => format!("pty of {owner}"),
+    };
+    let text =
+        format!("{} · {} · {place} · {}", row.name, row.session, human::count(row.processes, "process", "processes"));
+    doc.text(2, &text, theme.text());
+}

@@ -1,0 +1,211 @@
+//! The terminal of the selected session.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use std::fmt::Write as _;
+use unicode_width::UnicodeWidthStr as _;
+
+use super::super::keymap::Context;
+use super::super::model::{Model, Pane};
+use super::super::theme::{Theme, Tone};
+use super::layout::Area;
+use super::paint::Row;
+use super::{bars, human, list};
+use crate::app::contract::SessionRow;
+use crate::pty::screen::{self, CellStyle, Screen, Size};
+
+/// What is drawn of an emulator. A seam, so that the views can be drawn without one.
+pub(in super::super) trait Surface {
+    /// Rows and columns.
+    fn size(&self) -> Size;
+    /// Row and column, and whether it is to be seen.
+    fn cursor(&self) -> (u16, u16, bool);
+    /// Calls `visit` for the cells of a row, `offset` rows back in the history.
+    fn visit_row(&self, offset: usize, row: u16, visit: &mut dyn FnMut(u16, &str, u8, CellStyle));
+}
+
+impl Surface for Screen {
+    fn size(&self) -> Size {
+        Self::size(self)
+    }
+
+    fn cursor(&self) -> (u16, u16, bool) {
+        let (row, column) = Self::cursor(self);
+        (row, column, self.modes().cursor_visible)
+    }
+
+    fn visit_row(&self, offset: usize, row: u16, visit: &mut dyn FnMut(u16, &str, u8, CellStyle)) {
+        Self::visit_row(self, offset, row, visit);
+    }
+}
+
+/// Draws the pane. Returns where the cursor is, if it is to be shown.
+pub(super) fn draw(model: &Model, area: Area, surface: Option<&dyn Surface>, buffer: &mut Buffer) -> Option<Position> {
+    if let Some(title) = area.title {
+        draw_title(model, title, buffer);
+    }
+    let (Some(session), Some(surface)) = (model.current(), surface) else {
+        welcome(model, area.body, buffer);
+        return None;
+    };
+    let body = area.body.intersection(buffer.area);
+    let first = model.facts().map_or(0, |facts| facts.first_row(body.height, model.scroll));
+    let size = surface.size();
+    for index in 0..body.height.min(size.rows.saturating_sub(first)) {
+        surface.visit_row(model.scroll, first + index, &mut |column, text, width, style| {
+            cell(buffer, body, Position::new(column, index), (text, width), style);
+        });
+    }
+    let typing = model.context() == Context::Terminal && !session.phase.is_over();
+    let (row, column, visible) = surface.cursor();
+    let row = row.checked_sub(first)?;
+    let inside = row < body.height && column < body.width;
+    (typing && visible && inside && model.scroll == 0).then(|| Position::new(body.x + column, body.y + row))
+}
+
+fn cell(buffer: &mut Buffer, body: Rect, at: Position, (text, width): (&str, u8), style: CellStyle) {
+    if at.x >= body.width {
+        return;
+    }
+    let (x, y) = (body.x + at.x, body.y + at.y);
+    // Half of a wide character cannot be drawn.
+    let fits = at.x + u16::from(width.max(1)) <= body.width;
+    let symbol = if fits { clean(text) } else { " ".into() };
+    // The emulator and the width table may differ about a character; the grid is the emulator's.
+    let symbol = if symbol.width() > usize::from(width.max(1)) { "?".into() } else { symbol };
+    if let Some(cell) = buffer.cell_mut((x, y)) {
+        cell.set_symbol(&symbol).set_style(cell_style(style));
+    }
+    if width == 2
+        && fits
+        && let Some(cell) = buffer.cell_mut((x + 1, y))
+    {
+        cell.set_symbol(" ").set_style(cell_style(style));
+    }
+}
+
+/// What a cell holds is foreign text: nothing of it may steer our terminal or reorder what is read.
+fn clean(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.is_empty() {
+        return " ".into();
+    }
+    match crate::text::escape(text) {
+        std::borrow::Cow::Borrowed(text) => text.into(),
+        std::borrow::Cow::Owned(_) => " ".into(),
+    }
+}
+
+fn cell_style(style: CellStyle) -> Style {
+    let mut out = Style::reset().fg(color(style.fg)).bg(color(style.bg));
+    for (set, modifier) in [
+        (style.bold, Modifier::BOLD),
+        (style.dim, Modifier::DIM),
+        (style.italic, Modifier::ITALIC),
+        (style.underline, Modifier::UNDERLINED),
+        (style.inverse, Modifier::REVERSED),
+    ] {
+        if set {
+            out = out.add_modifier(modifier);
+        }
+    }
+    out
+}
+
+const fn color(color: screen::Color) -> Color {
+    match color {
+        screen::Color::Default => Color::Reset,
+        screen::Color::Indexed(index) => Color::Indexed(index),
+        screen::Color::Rgb(r, g, b) => Color::Rgb(r, g, b),
+    }
+}
+
+fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    let active = model.pane == Pane::Screen && model.overlays.is_empty();
+    let Some(session) = model.current() else {
+        return bars::title(theme, area, active, &[("Terminal", theme.text())], "", buffer);
+    };
+    let (word, tone) = list::state(model, session);
+    let facts = about(session);
+    let title = model.facts().map(|facts| facts.title.trim()).filter(|title| !title.is_empty());
+    let title = title.map(|title| format!("  {title}")).unwrap_or_default();
+    let badge = if model.focused { " TYPING " } else { "" };
+    let space = if model.focused { " " } else { "" };
+    let mut parts: Vec<(&str, Style)> = vec![
+        (&session.name, theme.strong()),
+        ("  ", theme.text()),
+        (badge, theme.badge()),
+        (space, theme.text()),
+        (&word, theme.tone(tone)),
+    ];
+    let detail = session.detail.as_deref().map(|detail| format!(" {detail}")).unwrap_or_default();
+    parts.push((&detail, theme.dim()));
+    parts.push((&facts, theme.dim()));
+    parts.push((&title, theme.dim()));
+    let aside = if model.scroll > 0 { format!("{} back", model.scroll) } else { session.session.clone() };
+    bars::title(theme, area, active, &parts, &aside, buffer);
+}
+
+/// Returns what is known of a session besides its name and state.
+fn about(session: &SessionRow) -> String {
+    let mut text = format!("  {} · {}", session.kind.name(), session.host.name());
+    if session.machine != "local" {
+        let _ignored = write!(text, " · on {}", session.machine);
+    }
+    for port in session.ports.iter().flatten().take(3) {
+        let _ignored = write!(text, " · :{port}");
+    }
+    if let Some(bytes) = session.gpu_bytes {
+        let _ignored = write!(text, " · gpu {}", human::bytes(Some(bytes)));
+    }
+    if session.adopted {
+        text.push_str(" · adopted");
+    }
+    if let Some(owner) = &session.owner {
+        let _ignored = write!(text, " · owned by {owner}");
+    }
+    text
+}
+
+fn welcome(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    match model.current() {
+        None if model.sessions.is_empty() => {
+            let lines: [(&str, &str); 7] = [
+                ("", "Nothing runs here yet."),
+                ("", ""),
+                ("s", "start a server, an agent, a shell or a download"),
+                ("e", "what has happened so far"),
+                ("?", "all keys"),
+                ("q", "quit"),
+                ("", ""),
+            ];
+            let top = area.height.saturating_sub(8) / 3;
+            let left = area.width.saturating_sub(52) / 2;
+            for (index, (key, text)) in (top..).zip(lines) {
+                if let Some(mut row) = Row::new(buffer, area, index) {
+                    row.gap(left.max(1));
+                    if key.is_empty() {
+                        row.put(text, theme.strong());
+                    } else {
+                        row.left(4, key, theme.accent()).put(text, theme.dim());
+                    }
+                }
+            }
+        }
+        None => centre(theme, area, "select a session to see its terminal", buffer),
+        Some(session) => {
+            let text =
+                if session.phase.is_over() { "its last screen is not kept" } else { "its terminal is not connected" };
+            centre(theme, area, text, buffer);
+        }
+    }
+}
+
+fn centre(theme: &Theme, area: Rect, text: &str, buffer: &mut Buffer) {
+    if let Some(mut row) = Row::new(buffer, area, area.height / 3) {
+        let left = area.width.saturating_sub(super::paint::width(text)) / 2;
+        row.gap(left).put(text, theme.tone(Tone::Dim));
+    }
+}

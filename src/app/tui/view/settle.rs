@@ -1,0 +1,73 @@
+//! Scroll positions: kept within what there is, and moved only as far as the selection asks for.
+
+use super::super::model::{ListLine, Model, Overlay};
+use super::dialog::dialog;
+use super::layout::Layout;
+use super::list::list_lines;
+use super::tree::tree_rows;
+
+/// Brings the scroll positions into line with what is shown.
+pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
+    if let Some(area) = layout.list {
+        let lines = list_lines(model);
+        let is_selected = |line: &ListLine<'_>| matches!(line, ListLine::Session(row) if Some(&row.session) == model.selected.as_ref());
+        let at = lines.iter().position(is_selected);
+        // With the first session its heading comes into view.
+        let at = at.map(|at| if at <= 1 { 0..at + 1 } else { at..at + 1 });
+        model.list_top = follow(model.list_top, at, lines.len(), usize::from(area.body.height));
+    }
+    if let Some(area) = layout.tree {
+        let lines = model.tree.lines();
+        let at = model.tree.selected(&lines);
+        let height = usize::from(tree_rows(area.body).height);
+        model.tree.top = follow(model.tree.top, Some(at..at + 1), lines.len(), height);
+    }
+    if let Some(overlay) = model.overlays.last() {
+        let dialog = dialog(model, overlay);
+        let (count, height) = (dialog.lines.len(), usize::from(dialog.body.height));
+        let selected = dialog.selected.map(|at| if at <= 1 { 0..at + 1 } else { at..at + 1 });
+        match model.overlays.last_mut() {
+            Some(Overlay::Preview(p)) => p.scroll = follow(p.scroll, None, count, height),
+            Some(Overlay::Reader(r)) => r.scroll = follow(r.scroll, None, count, height),
+            Some(Overlay::Quit(q)) => q.scroll = follow(q.scroll, None, count, height),
+            Some(Overlay::Launch(l)) => l.top = follow(l.top, selected, count, height),
+            Some(Overlay::Error(_)) | None => {}
+        }
+    }
+}
+
+/// Returns the first line that is shown: as before, unless the end or the selection asks for another.
+fn follow(top: usize, selected: Option<std::ops::Range<usize>>, count: usize, height: usize) -> usize {
+    let mut top = top.min(count.saturating_sub(height));
+    if let Some(range) = selected {
+        if range.end > top + height {
+            top = range.end - height;
+        }
+        if range.start < top {
+            top = range.start;
+        }
+    }
+    top
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_selection_and_the_end_move_the_view() {
+        for (top, selected, count, height, expected) in [
+            (0, None, 100, 10, 0),
+            (95, None, 100, 10, 90),
+            (usize::MAX, None, 100, 10, 90),
+            (5, None, 3, 10, 0),
+            (20, Some(25..26), 100, 10, 20),
+            (20, Some(30..31), 100, 10, 21),
+            (20, Some(5..6), 100, 10, 5),
+            (20, Some(0..2), 100, 10, 0),
+            (0, Some(4..5), 5, 0, 4),
+        ] {
+            assert_eq!(follow(top, selected.clone(), count, height), expected, "{top} {selected:?} {count} {height}");
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! What every view looks like, at four sizes, as text.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use unicode_width::UnicodeWidthStr as _;
+
+use crate::app::command::Answer;
+use crate::app::error::{AppError, ErrorKind};
+use crate::app::tui::fixtures::{self, Bench, FakeScreen};
+use crate::app::tui::model::Model;
+use crate::app::tui::seam::UiEvent;
+use crate::app::tui::theme::Theme;
+use crate::pty::screen::Size;
+
+const SIZES: [(u16, u16); 4] = [(140, 40), (80, 24), (60, 15), (20, 5)];
+
+/// Returns a buffer as text, trailing blanks cut.
+pub(in super::super) fn text_of(buffer: &Buffer) -> String {
+    let mut lines = Vec::new();
+    for y in buffer.area.y..buffer.area.bottom() {
+        let mut line = String::new();
+        let mut x = buffer.area.x;
+        while x < buffer.area.right() {
+            let symbol = buffer[(x, y)].symbol();
+            line.push_str(symbol);
+            // A wide character hides the cell behind it.
+            x += u16::try_from(symbol.width().max(1)).unwrap_or(1);
+        }
+        lines.push(line.trim_end().to_owned());
+    }
+    lines.join("\n")
+}
+
+/// Draws a model with a made-up terminal.
+pub(in super::super) fn render(model: &Model) -> (String, Option<Position>) {
+    let (buffer, cursor) = draw(model);
+    (text_of(&buffer), cursor)
+}
+
+/// Draws a model with a made-up terminal into a buffer.
+pub(in super::super) fn draw(model: &Model) -> (Buffer, Option<Position>) {
+    let (cols, rows) = model.size;
+    let mut buffer = Buffer::empty(Rect::new(0, 0, cols, rows));
+    let screen = FakeScreen(Size { rows: 24, cols: 80 });
+    let surface = model.selected.as_ref().map(|_| &screen as &dyn super::Surface);
+    let cursor = super::draw(model, surface, &mut buffer);
+    (buffer, cursor)
+}
+
+/// Compares a view with its snapshot at every size.
+fn check(name: &str, prepare: impl Fn(&mut Bench)) {
+    for (cols, rows) in SIZES {
+        let mut bench = Bench::full(cols, rows);
+        prepare(&mut bench);
+        let text = bench.draw();
+        for line in text.lines() {
+            assert!(line.width() <= usize::from(cols), "{name}: {line:?} is wider than {cols}");
+        }
+        assert_clean(&text);
+        insta::assert_snapshot!(format!("{name}_{cols}x{rows}"), text);
+    }
+}
+
+fn assert_clean(text: &str) {
+    let steering = |c: char| c != '\n' && (c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c));
+    assert!(!text.contains(steering), "{text:?}");
+}
+
+#[test]
+fn panes() {
+    check("panes", |_| {});
+}
+
+#[test]
+fn nothing_yet() {
+    check("nothing_yet", |bench| *bench = Bench::empty(bench.model.size.0, bench.model.size.1));
+}
+
+#[test]
+fn list_of_a_dangerous_name() {
+    check("list", |bench| {
+        bench.press("jjjj");
+    });
+}
+
+#[test]
+fn typing() {
+    check("typing", |bench| {
+        bench.press("<Enter>");
+    });
+}
+
+#[test]
+fn history() {
+    check("history", |bench| {
+        bench.press("<Tab><PgUp>");
+    });
+}
+
+#[test]
+fn processes() {
+    check("processes", |bench| {
+        if bench.model.size.0 < 110 {
+            bench.press("t");
+        }
+        while bench.model.pane != crate::app::tui::model::Pane::Tree {
+            bench.press("<Tab>");
+        }
+        bench.press("jj");
+    });
+}
+
+#[test]
+fn zoomed() {
+    check("zoomed", |bench| {
+        bench.press("z");
+    });
+}
+
+#[test]
+fn looking() {
+    check("looking", |bench| {
+        bench.press("x");
+    });
+}
+
+fn preview(bench: &mut Bench, key: &str) {
+    let effects = bench.press(key);
+    bench.answer(&effects, Answer::Receipt(Box::new(fixtures::plan())));
+}
+
+#[test]
+fn previews() {
+    check("preview_stop", |bench| preview(bench, "x"));
+    check("preview_force", |bench| preview(bench, "X"));
+    check("preview_sweep", |bench| preview(bench, "S"));
+    check("preview_restart", |bench| preview(bench, "r"));
+}
+
+#[test]
+fn a_preview_that_comes_back() {
+    check("preview_again", |bench| {
+        preview(bench, "x");
+        bench.draw();
+        let effects = bench.press("y");
+        let error = AppError::new(ErrorKind::Refused, "2 processes are new: 4801 by sid, 4802 by sid");
+        let again = bench.send(UiEvent::Answered { ticket: fixtures::ticket(&effects), result: Err(error) });
+        bench.answer(&again, Answer::Receipt(Box::new(fixtures::plan())));
+    });
+}
+
+#[test]
+fn receipts() {
+    for (name, receipt) in [("receipt_bad", fixtures::bad_receipt()), ("receipt_clean", fixtures::clean_receipt())] {
+        check(name, |bench| {
+            preview(bench, "x");
+            bench.draw();
+            let effects = bench.press("y");
+            bench.answer(&effects, Answer::Receipt(Box::new(receipt.clone())));
+        });
+    }
+}
+
+#[test]
+fn help() {
+    check("help", |bench| {
+        bench.press("?");
+    });
+}
+
+#[test]
+fn reports() {
+    check("orphans", |bench| {
+        let effects = bench.press("o");
+        bench.answer(&effects, Answer::Orphans(Box::new(fixtures::orphans())));
+    });
+    check("doctor", |bench| {
+        let effects = bench.press("D");
+        bench.answer(&effects, Answer::Doctor(fixtures::checks()));
+    });
+}
+
+#[test]
+fn events() {
+    check("events", |bench| {
+        bench.press("e");
+    });
+}
+
+#[test]
+fn launch_menu() {
+    check("launch", |bench| {
+        bench.press("sj<Enter>");
+    });
+}
+
+#[test]
+fn command_line() {
+    check("command_line", |bench| {
+        bench.press("s:llama-server -m モデル.gguf --port 8080");
+    });
+}
+
+#[test]
+fn error() {
+    check("error", |bench| {
+        let effects = bench.press("x");
+        let error =
+            AppError::new(ErrorKind::Tmux, "tmux on socket cookbook did not answer within 2.0 s (is it stopped?)");
+        bench.send(UiEvent::Answered { ticket: fixtures::ticket(&effects), result: Err(error) });
+    });
+}
+
+#[test]
+fn quit() {
+    check("quit", |bench| {
+        let effects = bench.press("q");
+        let mut plan = fixtures::plan();
+        plan.plan = plan.plan.map(|rows| rows.into_iter().take(2).collect());
+        bench.answer(&effects, Answer::Receipt(Box::new(plan)));
+    });
+}
+
+#[test]
+fn ascii_is_ascii() {
+    for (cols, rows) in SIZES {
+        for keys in ["", "x", "?", "s", "e"] {
+            let mut bench = Bench::full(cols, rows);
+            bench.model.theme = Theme::DARK.in_ascii();
+            bench.press(keys);
+            let (buffer, _) = draw(&bench.model);
+            assert!(buffer.content.iter().all(|cell| cell.symbol().is_ascii()), "{cols}x{rows} {keys}");
+        }
+    }
+    let mut bench = Bench::full(80, 24);
+    bench.model.theme = Theme::MONO.in_ascii();
+    insta::assert_snapshot!("panes_ascii_80x24", bench.draw());
+}
+
+#[test]
+fn mono_uses_no_colour_of_its_own() {
+    let mut bench = Bench::full(140, 40);
+    bench.model.theme = Theme::MONO;
+    for keys in ["", "x", "<Esc>?", "<Esc>s"] {
+        bench.press(keys);
+        let (cols, rows) = bench.model.size;
+        let mut buffer = Buffer::empty(Rect::new(0, 0, cols, rows));
+        // Without a terminal: what a session prints keeps its colours.
+        super::draw(&bench.model, None, &mut buffer);
+        let colours = |cell: &ratatui::buffer::Cell| (cell.fg, cell.bg);
+        let reset = (ratatui::style::Color::Reset, ratatui::style::Color::Reset);
+        assert!(buffer.content.iter().all(|cell| colours(cell) == reset), "{keys}");
+    }
+}
+
+#[test]
+fn the_chord_is_always_shown_while_typing() {
+    for (cols, rows) in [(200, 60), (140, 40), (80, 24), (60, 15), (20, 5), (14, 2)] {
+        let mut bench = Bench::full(cols, rows);
+        bench.press("<Enter>");
+        assert!(bench.model.focused, "{cols}x{rows}");
+        let text = bench.draw();
+        assert!(text.contains("Ctrl-\\"), "{cols}x{rows}\n{text}");
+    }
+}
+
+#[test]
+fn the_cursor_is_the_sessions_while_typing_only() {
+    let mut bench = Bench::full(80, 24);
+    assert_eq!(draw(&bench.model).1, None);
+    bench.press("<Enter>");
+    let body = super::layout::layout(&bench.model).screen.map(|area| area.body).unwrap_or_default();
+    assert_eq!(draw(&bench.model).1, Some(Position::new(body.x + 2, body.y + 3)));
+    bench.press("<C-\\>");
+    assert_eq!(draw(&bench.model).1, None);
+}
+
+#[test]
+fn the_same_state_draws_the_same_frame() {
+    let mut bench = Bench::full(140, 40);
+    let before = bench.draw();
+    bench.now += std::time::Duration::from_secs(3_600);
+    bench.send(UiEvent::Tick);
+    bench.send(UiEvent::Sessions(fixtures::sessions()));
+    assert_eq!(bench.draw(), before, "nothing ticks");
+}
