@@ -287,6 +287,15 @@ fn parse_variable(text: &str) -> Result<(String, String), String> {
 }
 
 impl Action {
+    /// Tells whether answers and errors are to be JSON.
+    pub fn wants_json(&self) -> bool {
+        match self {
+            Self::Trust(trust) => trust.output.json,
+            Self::Attach(of) => of.output.json,
+            _ => self.command().is_some_and(|(_, json)| json),
+        }
+    }
+
     /// Returns the command behind a subcommand, where it is one of the runtime's, and whether its
     /// answer is to be JSON.
     pub fn command(&self) -> Option<(Command, bool)> {

@@ -256,13 +256,12 @@ impl Request {
     }
 }
 
-fn command(fields: Map<String, Value>) -> Result<Command, String> {
-    let name = match fields.get("cmd") {
-        Some(Value::String(name)) => name.clone(),
-        Some(_) => return Err("cmd must be a string".into()),
-        None => return Err("cmd is missing".into()),
-    };
-    serde_json::from_value(Value::Object(fields)).map_err(|error| format!("{name}: {error}"))
+fn command(mut fields: Map<String, Value>) -> Result<Command, String> {
+    match fields.remove("cmd") {
+        Some(Value::String(name)) => Command::parse(&name, fields),
+        Some(_) => Err("cmd must be a string".into()),
+        None => Err("cmd is missing".into()),
+    }
 }
 
 /// Reads lines; `None` marks the end of the input. Bytes that are no UTF-8 make a line malformed, not

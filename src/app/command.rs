@@ -3,7 +3,7 @@
 //! Pure: parsing a request and serializing an answer. `runtime` carries commands out.
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
@@ -14,7 +14,7 @@ use crate::lifecycle::tether::Last;
 
 /// Something that a person or a script asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "cmd", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Command {
     /// Who answers, and what it can do.
     Hello {},
@@ -101,6 +101,24 @@ pub enum Command {
     Subscribe {},
     /// Ends the manager: PTY sessions are torn down, tmux sessions stay.
     Quit {},
+}
+
+impl Command {
+    /// Reads a command from the fields of a request.
+    ///
+    /// # Errors
+    /// Names the field that is wrong.
+    pub fn parse(name: &str, fields: Map<String, Value>) -> Result<Self, String> {
+        let mut tagged = Map::new();
+        tagged.insert(name.to_owned(), Value::Object(fields));
+        serde_path_to_error::deserialize(Value::Object(tagged)).map_err(|error| {
+            let path = error.path().to_string();
+            match path.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) {
+                Some(field) => format!("{name}: {field}: {}", error.inner()),
+                None => format!("{name}: {}", error.inner()),
+            }
+        })
+    }
 }
 
 /// What to wait for.

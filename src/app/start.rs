@@ -53,7 +53,7 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
     match face(&args, link) {
         Ok(exit) => exit.code(),
         Err(error) => {
-            cli::complain(&error, args.action.as_ref().and_then(Action::command).is_some_and(|(_, json)| json));
+            cli::complain(&error, args.action.as_ref().is_some_and(Action::wants_json));
             error.exit().code()
         }
     }
@@ -291,7 +291,8 @@ fn log_to(state_dir: &Path, level: tracing::Level) {
 
 /// Appends standard input to a session's log until it ends.
 fn write_log(path: Option<&OsString>) -> u8 {
-    let Some(Ok(mut log)) = path.map(|path| crate::pty::Log::open(Path::new(path))) else { return Exit::Failed.code() };
+    let found = path.map(Path::new).filter(|path| path.exists());
+    let Some(Ok(mut log)) = found.map(crate::pty::Log::open) else { return Exit::Failed.code() };
     let mut buffer = vec![0; 64 << 10];
     let mut input = std::io::stdin().lock();
     loop {

@@ -223,10 +223,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Tells whether everything went as asked: it was observed dead, and nothing survived, stayed
-    /// unverifiable, was refused or is still held. Decides exit code 3.
+    /// Tells whether everything went as asked: it was observed dead, its host is closed, and nothing
+    /// survived, stayed unverifiable, was refused or is still held. Decides exit code 3.
     pub fn is_clean(&self) -> bool {
         self.dead == Some(true)
+            && self.host_closed
             && self.survivors.is_empty()
             && self.unverified.is_empty()
             && self.refused.is_empty()

@@ -89,6 +89,12 @@ pub struct Tether {
     pub command: String,
     /// The arguments, where none of them had to be masked: a restart needs them.
     pub argv: Option<Vec<String>>,
+    /// Names of the variables that its launch added; their values may be secret and are not recorded.
+    #[serde(default)]
+    pub env_names: Vec<String>,
+    /// Seconds that its launch gave it, for a restart.
+    #[serde(default)]
+    pub ceiling_s: Option<f64>,
     /// Working directory.
     pub cwd: String,
     /// The boot that all tokens belong to; `None` where the inspector knows none.
@@ -247,6 +253,8 @@ mod tests {
             origin: None,
             command: "sleep".into(),
             argv: None,
+            env_names: Vec::new(),
+            ceiling_s: None,
             cwd: "/".into(),
             boot_id: Some("b".into()),
             pidns_inode: Some(1),

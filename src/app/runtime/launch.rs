@@ -52,6 +52,7 @@ struct Plan {
     stop_signal: Option<String>,
     report_escapees: bool,
     origin: Option<String>,
+    env_names: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -152,6 +153,7 @@ impl Inner {
             stop_signal: recipe.and_then(|recipe| recipe.stop.signal.clone()),
             report_escapees: report,
             origin: request.recipe.clone(),
+            env_names: requested.keys().cloned().collect(),
             id,
             marker,
             name,
@@ -268,6 +270,8 @@ impl Inner {
                 self.server.set_remain_on_exit(&created.pane, true).map_err(|error| tmux(&error))?;
             }
             let program = std::env::current_exe().map_err(io("failed to find our own program"))?.into_os_string();
+            // Made here: the writer only finds it, so that none is left of a launch that fails.
+            drop(Log::open(&self.store.log_path(&plan.id)).map_err(io("failed to open the log"))?);
             let writer = vec![program, super::super::LOG_WRITER.into(), self.store.log_path(&plan.id).into_os_string()];
             self.server.pipe_to_log(&created.pane, &writer).map_err(|error| tmux(&error))?;
             let record = TmuxRecord {
@@ -322,6 +326,7 @@ impl Inner {
             // Nothing runs, so nothing is to be recorded.
             self.store.remove(&plan.id).ok();
             self.store.forget(&plan.id);
+            self.forget_private_tmux(&plan.id);
             std::fs::remove_file(self.store.log_path(&plan.id)).ok();
             gate_error(&error)
         })
@@ -356,6 +361,8 @@ impl Inner {
             origin: plan.origin.clone(),
             command: masked.join(" "),
             argv: (masked == plan.argv).then(|| plan.argv.clone()),
+            env_names: plan.env_names.clone(),
+            ceiling_s: Some(plan.ceiling_s),
             cwd: plan.cwd.to_string_lossy().into_owned(),
             boot_id: self.inspector.boot_id().map(str::to_owned),
             pidns_inode: namespace("pid"),

@@ -117,12 +117,19 @@ impl Inner {
                     None | Some(_) => {}
                 }
             }
-            // Who is not there any more is shown for a few seconds with the verdict that holds now.
+            // Who is not there any more is shown for a few seconds with the verdict that holds now. Who is alive
+            // all the same (left alive by a stop, or out of our sight) stays: absence proves nothing.
             for (identity, known) in &state.sample.rows {
                 if merged.contains_key(identity) {
                     continue;
                 }
                 let verdict = verify(identity, &self.inspector);
+                let mut left = known.clone();
+                (left.row.verdict, left.row.reason, left.row.cpu_pct) = (verdict.kind, verdict.reason, None);
+                if matches!(verdict.kind, VerdictKind::Owned | VerdictKind::Unverifiable) {
+                    merged.insert(identity.clone(), left);
+                    continue;
+                }
                 let since = known.gone_since.unwrap_or(now);
                 if known.gone_since.is_none() && !state.told_gone.contains(identity) {
                     events.push(Event::ProcessGone {
@@ -131,11 +138,9 @@ impl Inner {
                         command: known.row.command.clone(),
                     });
                 }
-                if now.duration_since(since) < GONE_SHOWN && verdict.kind != VerdictKind::Owned {
-                    let mut gone = known.clone();
-                    (gone.row.verdict, gone.row.reason) = (verdict.kind, verdict.reason);
-                    (gone.row.cpu_pct, gone.gone_since) = (None, Some(since));
-                    merged.insert(identity.clone(), gone);
+                if now.duration_since(since) < GONE_SHOWN {
+                    left.gone_since = Some(since);
+                    merged.insert(identity.clone(), left);
                 }
             }
             state.sample =

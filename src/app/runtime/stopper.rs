@@ -146,7 +146,16 @@ impl Inner {
             return Ok(request.clone());
         }
         let tether = session.tether();
+        if !tether.env_names.is_empty() {
+            let names = tether.env_names.join(", ");
+            let message = format!(
+                "{} was launched by an earlier run with {names} in its environment, whose values were not recorded; stop it and launch it anew",
+                session.id
+            );
+            return Err(AppError::new(ErrorKind::Refused, message));
+        }
         let mut request = LaunchRequest {
+            ceiling_s: tether.ceiling_s,
             name: Some(tether.name),
             kind: Some(session.kind),
             host: Some(session.host),
@@ -348,12 +357,23 @@ impl Inner {
             state.over |= clean;
             state.receipt = Some(receipt.clone());
         }
+        if clean && receipt.kept.is_empty() {
+            self.forget_private_tmux(&session.id);
+        }
         if clean {
             // What other managers would still show of it goes as well; the log stays.
             self.store.forget(&session.id);
         }
         self.sample_one(session);
         self.publish(Event::Receipt { session: session.id.clone(), receipt: Box::new(receipt.clone()) });
+    }
+
+    /// Removes the private tmux directory of an agent, once no server of it is left.
+    pub(super) fn forget_private_tmux(&self, session: &str) {
+        let directory = self.paths.runtime_dir.join(format!("t-{session}"));
+        if directory.is_dir() {
+            std::fs::remove_dir_all(directory).ok();
+        }
     }
 
     /// Returns what `attach` executes.

@@ -90,17 +90,25 @@ impl Inner {
                 Ok(gone.then(|| waited(session, None)))
             }
             WaitFor::Output => {
-                let over = session.phase().0.is_over();
                 let printed = match self.printed(session) {
                     Ok(printed) => printed,
                     // The terminal is gone; the log has what it printed.
-                    Err(_) if over => self.logs(&session.id, None)?.join("\n"),
-                    Err(error) => return Err(error),
+                    Err(error) => {
+                        self.refresh_exit(session);
+                        if !session.phase().0.is_over() {
+                            return Err(error);
+                        }
+                        self.logs(&session.id, None)?.join("\n")
+                    }
                 };
                 if let Some(found) = pattern.and_then(|pattern| pattern.find(&printed)) {
                     return Ok(Some(waited(session, Some(found.as_str().to_owned()))));
                 }
-                if over { Err(failed(session, "it ended without printing that")) } else { Ok(None) }
+                if session.phase().0.is_over() && self.printed(session).is_ok_and(|now| now == printed) {
+                    Err(failed(session, "it ended without printing that"))
+                } else {
+                    Ok(None)
+                }
             }
         }
     }

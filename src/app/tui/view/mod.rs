@@ -1,5 +1,5 @@
 //! Drawing: from the model to a buffer of cells. Pure; nothing here changes the model except
-//! [`settle`], which keeps scroll positions within what there is to scroll.
+//! [`settle()`], which keeps scroll positions within what there is to scroll.
 //!
 //! `layout` says where everything is, the files named after panes and dialogs say what is there.
 
