@@ -292,7 +292,23 @@ impl Action {
         match self {
             Self::Trust(trust) => trust.output.json,
             Self::Attach(of) => of.output.json,
-            _ => self.command().is_some_and(|(_, json)| json),
+            Self::Ls(_)
+            | Self::Launch(_)
+            | Self::Stop(_)
+            | Self::Restart(_)
+            | Self::Sweep(_)
+            | Self::Tree(_)
+            | Self::Screen(_)
+            | Self::Send(_)
+            | Self::Logs(_)
+            | Self::Wait(_)
+            | Self::Extend(_)
+            | Self::Orphans(_)
+            | Self::Doctor(_)
+            | Self::Recipes(_)
+            | Self::Schema
+            | Self::Completions { .. }
+            | Self::Man => self.command().is_some_and(|(_, json)| json),
         }
     }
 

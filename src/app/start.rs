@@ -34,10 +34,7 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
     if arguments.get(1).is_some_and(|first| first == LOG_WRITER) {
         return write_log(arguments.get(2));
     }
-    let link = match take_link(&mut arguments) {
-        Ok(link) => link,
-        Err(_) => return Exit::Usage.code(),
-    };
+    let Ok(link) = take_link(&mut arguments) else { return Exit::Usage.code() };
     let for_screen = arguments.clone();
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,

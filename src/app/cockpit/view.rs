@@ -122,18 +122,16 @@ impl Listener {
 
     fn take(&mut self, notification: Notification) -> bool {
         match notification {
-            Notification::Reply(reply) if self.captures => match self.modes.take() {
-                Some(modes) => {
-                    self.captures = false;
-                    self.redraw(&modes, &reply.lines);
-                    true
-                }
-                // Other commands are answered, too; only a capture begins with the modes of its pane.
-                None => {
+            Notification::Reply(reply) if self.captures => {
+                let Some(modes) = self.modes.take() else {
+                    // Other commands are answered, too; only a capture begins with the modes of its pane.
                     self.modes = reply.lines.first().and_then(|line| PaneModes::parse(line).ok());
-                    false
-                }
-            },
+                    return false;
+                };
+                self.captures = false;
+                self.redraw(&modes, &reply.lines);
+                true
+            }
             Notification::Output { pane, bytes, .. } if pane == self.pane && !self.captures => {
                 self.lock_screen().process(&bytes);
                 true
