@@ -89,7 +89,7 @@ pub fn stop(
     observe: &mut dyn FnMut(Observed),
 ) -> Result<Receipt, Refusal> {
     let begun = Instant::now();
-    let mut scope = host.scope().map_err(Refusal::Host)?;
+    let scope = host.scope().map_err(Refusal::Host)?;
     let captured = capture(&scope, Depth::Host, guard, inspector);
     if let Some(me) = captured.members.iter().map(|member| member.pinned.identity().pid).find(|pid| guard.is_me(*pid)) {
         return Err(Refusal::HoldsUs(me));
@@ -113,16 +113,23 @@ pub fn stop(
     let deadline = order.timeout.map(|timeout| begun + timeout);
     let blind = captured.blind;
     let hang_up = !order.sweep;
-    let mut rescan = |depth| capture(&scope, depth, guard, inspector);
     let mut stage = Stage { inspector, guard, deadline, observe };
-    let mut result = if blind {
-        Total::blind(captured)
-    } else {
-        Total::of(conduct(order.ladder.clone(), captured, &mut rescan, &mut stage))
-    };
-    // The host may only be hung up with a capture in hand; the union of all looks is in `result`.
-    scope.known.extend(records.into_iter().map(|record| (record.identity, record.membership)));
-    let before = if blind { Captured::blind() } else { capture(&scope, Depth::Trees, guard, inspector) };
+    let mut tree = Tree { scope, host: &mut *host, guard, inspector };
+    let mut result =
+        if blind { Total::blind(captured) } else { Total::of(tree.end(order.ladder.clone(), captured, &mut stage)) };
+    // The host may only be hung up with a capture in hand. Whoever came meanwhile goes through the ladder first.
+    let mut before = if blind { Captured::blind() } else { tree.look(Depth::Host) };
+    for _ in 0..LATECOMERS {
+        if result.timed_out || !result.would_end_more(&before) {
+            break;
+        }
+        result.merge(tree.end(order.ladder.clone(), before, &mut stage));
+        before = tree.look(Depth::Host);
+    }
+    let Tree { mut scope, .. } = tree;
+    scope
+        .known
+        .extend(records_of(result.members.values()).into_iter().map(|record| (record.identity, record.membership)));
     if result.timed_out {
         receipt.notes.push("its host was left open: what is left can still be stopped".into());
     } else if hang_up {
@@ -136,8 +143,7 @@ pub fn stop(
     if !blind && !result.timed_out {
         // The sweep: a fresh look at the whole host for what is left and for newcomers.
         let left = capture(&scope, Depth::Host, guard, inspector);
-        let settled = result.settled();
-        if left.to_end().any(|member| !settled.contains(member.pinned.identity())) {
+        if result.would_end_more(&left) {
             let ladder = Ladder { grace: order.ladder.grace.min(SWEEP_GRACE), ..order.ladder.clone() };
             let mut rescan = |depth| capture(&scope, depth, guard, inspector);
             result.merge(conduct(ladder, left, &mut rescan, &mut stage));
@@ -154,6 +160,34 @@ pub fn stop(
 
 /// Grace of the survivor sweep: the members have had a whole ladder already.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
+
+/// Times that latecomers are ended before the host is hung up all the same; the sweep has the last word.
+const LATECOMERS: u32 = 3;
+
+/// The members of the session while it is being ended.
+struct Tree<'a> {
+    scope: Scope,
+    host: &'a mut dyn Host,
+    guard: &'a Guard,
+    inspector: &'a Inspector,
+}
+
+impl Tree<'_> {
+    fn end(&mut self, ladder: Ladder, captured: Captured, stage: &mut Stage<'_>) -> Ended {
+        conduct(ladder, captured, &mut |depth| self.look(depth), stage)
+    }
+
+    /// Captures again. Before an escalation the host is asked again, too: a window may have been opened. A host
+    /// that does not answer any more leaves what is known.
+    fn look(&mut self, depth: Depth) -> Captured {
+        if depth == Depth::Host
+            && let Ok(fresh) = self.host.scope()
+        {
+            self.scope.panes = fresh.panes;
+        }
+        capture(&self.scope, depth, self.guard, self.inspector)
+    }
+}
 
 fn begin(order: &Order<'_>, host: &str, captured: &Captured, inspector: &Inspector) -> Receipt {
     let mut receipt = Receipt {
@@ -229,6 +263,12 @@ impl Total {
             self.members.entry(member.pinned.identity().clone()).or_insert(member);
         }
         self.unbound.extend(captured.unbound);
+    }
+
+    /// Tells whether a capture holds somebody who has not had a whole ladder.
+    fn would_end_more(&self, captured: &Captured) -> bool {
+        let settled = self.settled();
+        captured.to_end().any(|member| !settled.contains(member.pinned.identity()))
     }
 
     /// Returns the targets for which another ladder would change nothing.

@@ -27,6 +27,8 @@ pub(super) struct SessionHost<'a> {
     pub(super) recorded: bool,
     /// What the host had to say.
     pub(super) notes: Vec<String>,
+    /// The host was asked for its panes before.
+    pub(super) asked: bool,
 }
 
 impl Host for SessionHost<'_> {
@@ -37,7 +39,13 @@ impl Host for SessionHost<'_> {
     fn scope(&mut self) -> Result<Scope, String> {
         let panes = match &self.tether.tmux {
             None => Vec::new(),
-            Some(record) => pane_roots(self.inner, record, &mut self.notes)?,
+            Some(record) => {
+                let first = !std::mem::replace(&mut self.asked, true);
+                let (roots, gone) = pane_roots(self.inner, record)?;
+                // In the middle of a stop the session may well go with its last process.
+                self.notes.extend(gone.filter(|_| first));
+                roots
+            }
         };
         Ok(self.tether.scope(panes))
     }
@@ -129,15 +137,15 @@ pub(super) fn server_state(inner: &Inner, record: &TmuxRecord) -> ServerState {
 }
 
 /// Returns the pane roots of a session, bound to identities: each is held, its parent is the server, and the
-/// server names it again afterwards.
-fn pane_roots(inner: &Inner, record: &TmuxRecord, notes: &mut Vec<String>) -> Result<Vec<Identity>, String> {
+/// server names it again afterwards. Says so where session or server are gone.
+fn pane_roots(inner: &Inner, record: &TmuxRecord) -> Result<(Vec<Identity>, Option<String>), String> {
     let rows = panes(inner, record)?;
     if rows.is_empty() {
-        notes.push(match server_state(inner, record) {
+        let gone = match server_state(inner, record) {
             ServerState::Gone => format!("its tmux server {} was gone already", record.server.pid),
             ServerState::There(_) | ServerState::Unknown(_) => "its tmux session was gone already".into(),
-        });
-        return Ok(Vec::new());
+        };
+        return Ok((Vec::new(), Some(gone)));
     }
     if let Some(linked) = rows.iter().find(|row| row.linked) {
         return Err(format!(
@@ -149,7 +157,7 @@ fn pane_roots(inner: &Inner, record: &TmuxRecord, notes: &mut Vec<String>) -> Re
     // A pane that came to be since then is found below the server by nobody else: ask until it stands still.
     let again = panes(inner, record)?;
     let named: Vec<Pid> = again.iter().filter_map(root_of).collect();
-    Ok(bound.into_iter().filter(|identity| named.contains(&identity.pid)).collect())
+    Ok((bound.into_iter().filter(|identity| named.contains(&identity.pid)).collect(), None))
 }
 
 /// Pins the roots of panes; a number that is no child of the server was never this pane's.

@@ -229,7 +229,7 @@ impl Inner {
         if containment.len() < tether.containment.len() {
             notes.push("its warden was gone: membership rested on parents and kernel sessions alone".into());
         }
-        let mut host = SessionHost { inner: self, session, tether, recorded, notes: Vec::new() };
+        let mut host = SessionHost { inner: self, session, tether, recorded, notes: Vec::new(), asked: false };
         let order = Order {
             session: &session.id,
             ladder,

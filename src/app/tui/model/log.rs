@@ -76,7 +76,8 @@ pub(in super::super) fn describe(event: &Event, sessions: &Sessions) -> (Tone, S
                 | Phase::Exited => Tone::Plain,
             };
             let detail = detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
-            (tone, format!("{who} is {}{detail}", phase.name()), true)
+            let is = if phase.is_over() { "" } else { "is " };
+            (tone, format!("{who} {is}{}{detail}", phase.name()), true)
         }
         Event::Verdict { pid, verdict, reason, .. } => {
             (verdict_tone(*verdict), format!("{who}: {pid} is {}: {reason}", verdict.name()), true)

@@ -52,7 +52,13 @@ impl Turn<'_> {
             | Event::Exited { .. }
             | Event::Lagged { .. } => {}
         }
-        let (tone, text, notable) = describe(event, &self.model.sessions);
+        let (mut tone, text, notable) = describe(event, &self.model.sessions);
+        if let Event::Exited { session, .. } = event
+            && self.model.acting.contains(session)
+        {
+            // What we are ending ends: no fault of it.
+            tone = Tone::Plain;
+        }
         self.log(tone, &text, notable);
     }
 

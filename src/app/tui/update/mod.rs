@@ -15,7 +15,7 @@ pub(super) use keys::ending;
 
 use std::time::{Duration, Instant};
 
-use crossterm::event::{Event as Input, KeyEvent, KeyEventKind};
+use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::input;
 use super::keymap::{Context, is_chord, press_of};
@@ -86,6 +86,17 @@ impl Turn<'_> {
         if self.model.deaf_until.take_if(|until| self.now < *until).is_some() {
             self.model.deaf_until = Some(self.now + DEAF);
             return;
+        }
+        let esc_first = KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..*key };
+        if key.modifiers.contains(KeyModifiers::ALT)
+            && matches!(key.code, KeyCode::Char(_))
+            && !matches!(self.model.context(), Context::Terminal | Context::Line)
+            && !is_chord(self.model.escape, key)
+        {
+            // No command has Alt: it was Esc, and a key so soon after it that the terminal's bytes
+            // look like Alt.
+            self.key(&KeyCode::Esc.into());
+            return self.key(&esc_first);
         }
         let chord = is_chord(self.model.escape, key);
         let left_at = self.model.chord_at.take();

@@ -115,7 +115,9 @@ pub(super) fn state(model: &Model, session: &SessionRow) -> (String, Tone) {
         Phase::Failed => Tone::Bad,
     };
     match (session.phase, session.verdict) {
-        (Phase::Exited | Phase::Failed, _) => match (session.exit_code, &session.signal) {
+        // It ended with 0, or because we stopped it: by which signal is no news.
+        (Phase::Exited, _) => (if session.signal.is_some() { "stopped" } else { "exited" }.to_owned(), tone),
+        (Phase::Failed, _) => match (session.exit_code, &session.signal) {
             (Some(code), _) => (format!("exit {code}"), tone),
             (None, Some(signal)) => (signal.clone(), tone),
             (None, None) => (session.phase.name().to_owned(), tone),

@@ -139,7 +139,8 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         (space, theme.text()),
         (&word, theme.tone(tone)),
     ];
-    let detail = session.detail.as_deref().map(|detail| format!(" {detail}")).unwrap_or_default();
+    let detail = session.detail.as_deref().filter(|detail| *detail != word);
+    let detail = detail.map(|detail| format!(" {detail}")).unwrap_or_default();
     parts.push((&detail, theme.dim()));
     parts.push((&facts, theme.dim()));
     parts.push((&title, theme.dim()));

@@ -24,7 +24,9 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
     let lines = model.tree.lines();
     if let Some(title) = area.title {
         let name = model.current().map(|session| session.name.as_str()).unwrap_or_default();
-        let members = model.tree.tree.as_ref().map_or(0, |tree| tree.processes.len());
+        let is_live =
+            |line: &&TreeLine<'_>| matches!(line, TreeLine::Process { row, .. } if row.verdict != VerdictKind::Gone);
+        let members = lines.iter().filter(is_live).count();
         let aside = model.current().map(|session| {
             let (cpu, memory) = (human::percent(session.cpu_pct), human::bytes(session.rss_bytes));
             format!("{} · {cpu} · {memory}", human::count(members, "process", "processes"))
@@ -128,10 +130,12 @@ impl Columns {
         if self.state > 0 {
             row.left(self.state, &process.state, theme.dim());
         }
+        // What a process used before it ended says nothing now.
+        let live = |text: String| if gone { human::UNKNOWN.to_owned() } else { text };
         for (columns, text) in [
-            (self.cpu, human::percent(process.cpu_pct)),
-            (self.memory, human::bytes(process.rss_bytes)),
-            (self.threads, process.threads.map_or_else(|| human::UNKNOWN.to_owned(), |n| n.to_string())),
+            (self.cpu, live(human::percent(process.cpu_pct))),
+            (self.memory, live(human::bytes(process.rss_bytes))),
+            (self.threads, live(process.threads.map_or_else(|| human::UNKNOWN.to_owned(), |n| n.to_string()))),
         ] {
             if columns > 0 {
                 row.right(columns, &text, base);

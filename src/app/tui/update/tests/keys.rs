@@ -135,6 +135,23 @@ fn a_paste_presses_no_keys() {
 }
 
 #[test]
+fn a_key_right_after_esc_is_two_keys() {
+    let mut bench = Bench::full(80, 24);
+    let alt = |c| UiEvent::Input(Input::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::ALT)));
+    bench.press("?");
+    bench.send(alt('j'));
+    assert_eq!(bench.model.context(), Context::Panes, "Esc has closed the help");
+    assert_eq!(bench.model.selected.as_deref(), Some("serve-00000002"), "and j is j");
+    let effects = bench.press("x");
+    bench.answer(&effects, Answer::Receipt(Box::new(fixtures::plan())));
+    bench.draw();
+    assert_eq!(bench.send(alt('y')), [], "y came after the preview was left");
+    bench.look();
+    bench.press("<Enter>");
+    assert!(matches!(&bench.send(alt('y'))[..], [Effect::Input { bytes, .. }] if bytes == b"\x1by"));
+}
+
+#[test]
 fn only_presses_and_repeats_count() {
     let mut bench = Bench::full(140, 40);
     let kinds = [(KeyEventKind::Press, true), (KeyEventKind::Repeat, true), (KeyEventKind::Release, false)];

@@ -140,7 +140,7 @@ fn events_become_words_and_the_noisy_ones_stay_in_the_log() {
         ),
         (
             Event::Phase { session: session(), phase: Phase::Failed, detail: Some("port in use".into()) },
-            "qwen-coder-32b is failed: port in use",
+            "qwen-coder-32b failed: port in use",
             true,
         ),
         (
