@@ -59,6 +59,8 @@ fn runtime_dir() -> io::Result<PathBuf> {
         Some(dir) => PathBuf::from(dir).join("cookbook-tui"),
         None => PathBuf::from(format!("/tmp/cookbook-tui-{uid}")),
     };
-    private_dir(&chosen)?;
+    private_dir(&chosen).map_err(|error| {
+        io::Error::new(error.kind(), format!("{error}; set XDG_RUNTIME_DIR to a directory of your own"))
+    })?;
     Ok(chosen)
 }

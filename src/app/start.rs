@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use clap::{CommandFactory, Parser};
+use nix::sys::signal::{SigSet, Signal};
 
 use super::args::{Action, Args};
 use super::cockpit::Bridge;
@@ -23,6 +24,7 @@ use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::store::{private_dir, replace};
 use crate::lifecycle::warden;
+use crate::text;
 use crate::tmux::{Server, SocketRef};
 
 /// Runs the program with these arguments (the first is its name) and returns its exit status.
@@ -34,13 +36,20 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
     if arguments.get(1).is_some_and(|first| first == LOG_WRITER) {
         return write_log(arguments.get(2));
     }
+    hear_signals();
     let Ok(link) = take_link(&mut arguments) else { return Exit::Usage.code() };
     let for_screen = arguments.clone();
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
+        Err(error) if error.use_stderr() => {
+            // It repeats what was typed, which need not be fit for a terminal.
+            let text: Vec<_> = error.to_string().lines().map(|line| text::escape(line).into_owned()).collect();
+            writeln!(std::io::stderr(), "{}", text.join("\n")).ok();
+            return Exit::Usage.code();
+        }
         Err(error) => {
             error.print().ok();
-            return if error.use_stderr() { Exit::Usage.code() } else { Exit::Ok.code() };
+            return Exit::Ok.code();
         }
     };
     let shows = args.action.is_none() && args.batch.is_none();
@@ -219,7 +228,7 @@ fn trust(paths: &Paths, file: Option<&Path>, as_json: bool) -> Result<Exit, AppE
     if as_json {
         cli::say(&format!("{}\n", serde_json::json!({ "path": path, "sha256": trusted.sha256 })));
     } else {
-        cli::say(&format!("{} is trusted as it is now\n", crate::text::escape(&path)));
+        cli::say(&format!("{} is trusted as it is now\n", text::escape(&path)));
     }
     Ok(Exit::Ok)
 }
@@ -250,6 +259,15 @@ fn server(args: &Args, paths: &Paths, config: &Config) -> Result<Server, AppErro
         Some(path)
     };
     Ok(Server::new(socket, conf, std::env::vars_os()))
+}
+
+/// Some supervisors start their children with a blocked mask; every thread would inherit it from this one.
+fn hear_signals() {
+    let mut ours = SigSet::empty();
+    for signal in [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGCHLD] {
+        ours.add(signal);
+    }
+    ours.thread_unblock().ok();
 }
 
 /// An inherited `SIG_IGN` of CHLD would reap our children behind our back.

@@ -241,6 +241,9 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
         Ok(()) | Err(_) => {}
     }
     let metadata = fs::symlink_metadata(path).map_err(named)?;
+    if metadata.is_symlink() {
+        return Err(io::Error::other(format!("{} is a symbolic link; it must be a directory itself", path.display())));
+    }
     if !metadata.is_dir() {
         return Err(io::Error::other(format!("{} is not a directory", path.display())));
     }

@@ -227,7 +227,7 @@ impl Inner {
         let begun = (|| {
             let parent = warden_pid.ok_or_else(|| AppError::new(ErrorKind::Internal, "a child without a pid"))?;
             let waiting = gate.admit(parent, REPORT, &self.inspector).map_err(|error| gate_error(&error))?;
-            let log = Log::open(&self.store.log_path(&plan.id)).map_err(io("failed to open the log"))?;
+            let log = self.open_log(&plan.id)?;
             let screen = Screen::new(plan.size, HistoryLimit::default());
             let sink = ScreenSink { inner: Arc::clone(self), session: plan.id.clone() };
             let pty = Pty::start(pair, screen, Some(log), sink).map_err(pty_failed)?;
@@ -271,7 +271,7 @@ impl Inner {
             }
             let program = std::env::current_exe().map_err(io("failed to find our own program"))?.into_os_string();
             // Made here: the writer only finds it, so that none is left of a launch that fails.
-            drop(Log::open(&self.store.log_path(&plan.id)).map_err(io("failed to open the log"))?);
+            drop(self.open_log(&plan.id)?);
             let writer = vec![program, super::super::LOG_WRITER.into(), self.store.log_path(&plan.id).into_os_string()];
             self.server.pipe_to_log(&created.pane, &writer).map_err(|error| tmux(&error))?;
             let record = TmuxRecord {
@@ -329,6 +329,15 @@ impl Inner {
             self.forget_private_tmux(&plan.id);
             std::fs::remove_file(self.store.log_path(&plan.id)).ok();
             gate_error(&error)
+        })
+    }
+
+    fn open_log(&self, session: &str) -> Result<Log, AppError> {
+        let path = self.store.log_path(session);
+        Log::open(&path).map_err(|error| {
+            let message =
+                format!("nothing was launched, because its log {} could not be opened: {error}", path.display());
+            AppError::new(ErrorKind::State, message)
         })
     }
 
