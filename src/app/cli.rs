@@ -120,6 +120,8 @@ fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> Exit {
         match wait(0.2) {
             Ok(Answer::Waited(waited)) => break Some(waited.exit_code == Some(0)),
             Err(error) if error.kind == ErrorKind::Timeout => {}
+            // Told to end: how the workload ends now is our doing.
+            Ok(_) | Err(_) if runtime.is_closing() => break None,
             Ok(_) | Err(_) => break Some(false),
         }
     };

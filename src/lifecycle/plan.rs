@@ -1,16 +1,15 @@
 //! What a stop would do, and whether what a person confirmed still holds. Pure.
 
 use super::identity::Identity;
-use super::inspect::Inspector;
 use super::receipt::{Membership, PlanRow};
-use super::rows::command_of;
+use super::rows::known_command_of;
 use super::teardown::Ladder;
 use super::tree::{Captured, Fate, Member};
 use super::verdict::VerdictKind;
 
 /// Returns one row for each member and each process that could not be bound.
-pub(super) fn rows(captured: &Captured, ladder: &Ladder, inspector: &Inspector) -> Vec<PlanRow> {
-    let members = captured.members.iter().map(|member| member_row(member, ladder, inspector));
+pub(super) fn rows(captured: &Captured, ladder: &Ladder) -> Vec<PlanRow> {
+    let members = captured.members.iter().map(|member| member_row(member, ladder));
     let unbound = captured.unbound.iter().map(|error| PlanRow {
         pid: error.pid,
         start_token: None,
@@ -22,7 +21,7 @@ pub(super) fn rows(captured: &Captured, ladder: &Ladder, inspector: &Inspector) 
     members.chain(unbound).collect()
 }
 
-fn member_row(member: &Member, ladder: &Ladder, inspector: &Inspector) -> PlanRow {
+fn member_row(member: &Member, ladder: &Ladder) -> PlanRow {
     let first = if ladder.force { "KILL" } else { ladder.first.first().map_or("TERM", |signal| signal.name()) };
     let (signal, reason) = match &member.fate {
         Fate::End => (Some(first.to_owned()), because(member)),
@@ -36,7 +35,7 @@ fn member_row(member: &Member, ladder: &Ladder, inspector: &Inspector) -> PlanRo
         signal,
         verdict: VerdictKind::Owned,
         reason,
-        command: command_of(member, inspector).0,
+        command: known_command_of(member),
     }
 }
 
@@ -56,7 +55,7 @@ fn because(member: &Member) -> String {
 ///
 /// # Errors
 /// Names the newcomers.
-pub(super) fn newcomers(captured: &Captured, confirmed: &[Identity], inspector: &Inspector) -> Result<(), String> {
+pub(super) fn newcomers(captured: &Captured, confirmed: &[Identity]) -> Result<(), String> {
     let known = |identity: &Identity| {
         // A preview shows pid and token; the inode is compared where both know it.
         confirmed.iter().any(|shown| {
@@ -69,6 +68,6 @@ pub(super) fn newcomers(captured: &Captured, confirmed: &[Identity], inspector: 
         .to_end()
         .filter(|member| !member.membership.contains(&Membership::Tree) && !known(member.pinned.identity()));
     let named: Vec<String> =
-        new.map(|member| format!("{} {}", member.pinned.identity().pid, command_of(member, inspector).0)).collect();
+        new.map(|member| format!("{} {}", member.pinned.identity().pid, known_command_of(member))).collect();
     if named.is_empty() { Ok(()) } else { Err(format!("new since then: {}", named.join("; "))) }
 }

@@ -16,6 +16,11 @@ pub(super) fn command_of(member: &Member, inspector: &Inspector) -> (String, Opt
     command(member.argv(inspector), member.pinned.facts())
 }
 
+/// Returns the masked command line as it was read before, without reading anything.
+pub(super) fn known_command_of(member: &Member) -> String {
+    command(member.known_argv(), member.pinned.facts()).0
+}
+
 fn command(argv: &[Vec<u8>], facts: &Facts) -> (String, Option<String>) {
     if argv.is_empty() {
         // A zombie or a kernel thread: its name in brackets, as ps(1) shows it.

@@ -94,12 +94,13 @@ pub fn stop(
     if let Some(me) = captured.members.iter().map(|member| member.pinned.identity().pid).find(|pid| guard.is_me(*pid)) {
         return Err(Refusal::HoldsUs(me));
     }
-    if let Some(confirmed) = order.confirm {
-        plan::newcomers(&captured, confirmed, inspector).map_err(Refusal::Changed)?;
-    }
+    // The rows read every command line, which is what a plan and a refusal show.
     let mut receipt = begin(order, host.name(), &captured, inspector);
+    if let Some(confirmed) = order.confirm {
+        plan::newcomers(&captured, confirmed).map_err(Refusal::Changed)?;
+    }
     if order.dry_run {
-        receipt.plan = Some(plan::rows(&captured, &order.ladder, inspector));
+        receipt.plan = Some(plan::rows(&captured, &order.ladder));
         fill_beside(&mut receipt, captured.members.iter(), inspector);
         receipt.unverified = captured.unbound.iter().map(|error| error.pid).collect();
         receipt.elapsed_ms = millis(begun.elapsed());

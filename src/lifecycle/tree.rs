@@ -29,6 +29,11 @@ pub struct Member {
 }
 
 impl Member {
+    /// Returns its arguments if they were read before.
+    pub(super) fn known_argv(&self) -> &[Vec<u8>] {
+        self.argv.get().map_or(&[], Vec::as_slice)
+    }
+
     /// Returns its arguments as they were when they were first asked for; a process that has ended has none.
     pub fn argv(&self, inspector: &Inspector) -> &[Vec<u8>] {
         self.argv.get_or_init(|| inspector.argv(self.pinned.identity().pid))

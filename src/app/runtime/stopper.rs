@@ -250,7 +250,7 @@ impl Inner {
         receipt.containment = containment;
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
-        if !recorded && receipt.captured.is_empty() && receipt.dead == Some(true) {
+        if !recorded && receipt.signals.is_empty() && receipt.dead == Some(true) {
             // Somebody else has ended it: its warden, or another manager. What they observed is the answer.
             let earlier = read_json::<Receipt>(&self.store.receipt_path(&session.id)).ok().flatten();
             if let Some(earlier) = earlier.filter(|_| session.state().receipt.is_none()) {

@@ -1,0 +1,347 @@
+//! JSON Lines in, JSON Lines out: order, ids, malformed lines, references, the end of the input.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::client::Batch;
+use crate::oracle::Bystanders;
+use crate::rig::{Ran, Rig};
+
+fn by_id(ran: &Ran, id: &Value) -> Value {
+    let found: Vec<Value> = ran.lines().into_iter().filter(|line| &line["id"] == id).collect();
+    assert_eq!(found.len(), 1, "one answer to {id}: {ran:?}");
+    found[0].clone()
+}
+
+#[test]
+fn hello_says_who_answers() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    let hello = batch.ok(json!({"cmd": "hello"}));
+    assert_eq!(hello["protocol"], 1);
+    assert_eq!(hello["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(hello["inspector"], "procfs");
+    let features: Vec<&str> = hello["features"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    for feature in ["launch", "pty", "tmux", "subscribe"] {
+        assert!(features.contains(&feature), "{features:?}");
+    }
+    assert_eq!(batch.finish(), Some(0));
+}
+
+#[test]
+fn ids_come_back_as_they_were() {
+    let ids = [
+        "null",
+        "0",
+        "-9223372036854775808",
+        "18446744073709551615",
+        "1.5",
+        "\"\"",
+        "\"a\\u0000\\u001b\\ud83d\\ude00\"",
+        "true",
+        "[]",
+        "{\"b\":{\"a\":[1,{}]},\"a\":null}",
+    ];
+    let rig = Rig::new();
+    let mut input = String::new();
+    for id in ids {
+        input += &format!("{{\"id\":{id},\"cmd\":\"hello\"}}\n{{\"cmd\":\"hello\",\"id\":{id},\"x\":1}}\n");
+    }
+    let ran = rig.script(&[], input.as_bytes());
+    let lines = ran.lines();
+    assert_eq!(lines.len(), 2 * ids.len(), "{ran:?}");
+    for (id, pair) in ids.iter().zip(lines.chunks(2)) {
+        let id: Value = serde_json::from_str(id).unwrap();
+        assert_eq!((&pair[0]["id"], &pair[0]["ok"]), (&id, &json!(true)));
+        assert_eq!((&pair[1]["id"], &pair[1]["ok"]), (&id, &json!(false)));
+    }
+    // An object keeps the order of its keys, for whoever compares text.
+    assert!(ran.text().contains(r#""id":{"b":{"a":[1,{}]},"a":null},"ok":true"#), "{ran:?}");
+}
+
+#[test]
+fn an_id_may_be_a_number_of_any_size() {
+    let rig = Rig::new();
+    // A UUID as Python writes its `int`.
+    let id = "113059749145936325402354257176981405696";
+    let ran = rig.script(&[], format!("{{\"id\":{id},\"cmd\":\"hello\"}}\n").as_bytes());
+    assert!(ran.text().contains(&format!("\"id\":{id},")), "{ran:?}");
+}
+
+#[test]
+fn malformed_lines_are_answered_and_the_rest_still_runs() {
+    let long = format!("{{\"cmd\":\"{}", "x".repeat(1 << 20));
+    let wrong: [&[u8]; 14] = [
+        b"{",
+        b"x",
+        b"[]",
+        b"\"hello\"",
+        b"null",
+        b"{\"cmd\":\"hello\"} {\"cmd\":\"hello\"}",
+        b"{\"cmd\":\"hello\"\0}",
+        b"\0",
+        b"{\"cmd\":\"hello\",}",
+        b"{\"cmd\":\"hello\xff\"}",
+        b"\xff\xfe",
+        b"{\"cmd\":\"screen\",\"session\":\"\xff\"}",
+        long.as_bytes(),
+        &[b'['; 5000],
+    ];
+    let rig = Rig::new();
+    // An empty line has no answer and counts.
+    let mut input = b"\n  \n".to_vec();
+    for line in wrong {
+        input.extend(line);
+        input.push(b'\n');
+    }
+    input.extend(b"{\"id\":\"last\",\"cmd\":\"hello\"}");
+    let ran = rig.script(&[], &input);
+    assert_eq!(by_id(&ran, &json!("last"))["ok"], json!(true));
+    let lines = ran.lines();
+    for (index, line) in wrong.iter().enumerate() {
+        let shown = String::from_utf8_lossy(&line[..line.len().min(60)]);
+        let answer = &lines[index];
+        assert_eq!(answer["ok"], json!(false), "{shown}: {answer}");
+        assert_eq!(answer["error"]["kind"], "usage", "{shown}: {answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("line {}: ", index + 3)), "{shown}: {message}");
+        assert!(message.len() < 1000, "{shown}: a message of {} bytes", message.len());
+    }
+    assert_eq!(lines.len(), wrong.len() + 1);
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(ran.error(), "");
+}
+
+#[test]
+fn bytes_that_are_not_utf8_launch_nothing() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let line = format!("{{\"cmd\":\"launch\",\"command\":\"{}\"}}", ledger.noted_line("true"));
+    let mut input = line.into_bytes();
+    let at = input.len() - 2;
+    input.splice(at..at, *b" \xff");
+    let mut batch = rig.batch();
+    batch.line(&input);
+    batch.ok(json!({"cmd": "hello"}));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(ledger.entries().len(), 0, "a malformed line ran: {}", String::from_utf8_lossy(&batch.raw));
+}
+
+#[test]
+fn long_lines_and_windows_line_ends_are_fine() {
+    let rig = Rig::new();
+    let id = "x".repeat(1 << 20);
+    let input = format!("{{\"id\":\"{id}\",\"cmd\":\"hello\"}}\r\n{{\"id\":2,\"cmd\":\"list\"}}\r\n\r\n");
+    let ran = rig.script(&[], input.as_bytes());
+    assert_eq!(by_id(&ran, &json!(id))["ok"], json!(true));
+    assert_eq!(by_id(&ran, &json!(2))["result"]["sessions"], json!([]));
+    assert_eq!((ran.lines().len(), ran.code), (2, Some(0)));
+}
+
+#[test]
+fn unknown_fields_are_errors_that_name_them() {
+    let requests = [
+        json!({"cmd": "hello"}),
+        json!({"cmd": "launch", "command": "true"}),
+        json!({"cmd": "wait", "session": "x", "for": "exit"}),
+        json!({"cmd": "list"}),
+        json!({"cmd": "tree", "session": "x"}),
+        json!({"cmd": "screen", "session": "x"}),
+        json!({"cmd": "send", "session": "x"}),
+        json!({"cmd": "resize", "session": "x", "rows": 1, "cols": 1}),
+        json!({"cmd": "logs", "session": "x"}),
+        json!({"cmd": "restart", "session": "x"}),
+        json!({"cmd": "stop", "session": "x"}),
+        json!({"cmd": "sweep"}),
+        json!({"cmd": "recipes"}),
+        json!({"cmd": "subscribe"}),
+        json!({"cmd": "quit"}),
+    ];
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    for mut request in requests {
+        request["sesion"] = json!("x");
+        let (kind, message) = batch.err(request.clone());
+        assert_eq!(kind, "usage", "{request}: {message}");
+        assert!(message.contains("sesion"), "{request}: {message}");
+    }
+    // Nothing ran, `quit` and `launch` included.
+    assert_eq!(batch.ok(json!({"cmd": "list"}))["sessions"], json!([]));
+    assert_eq!(batch.finish(), Some(1));
+}
+
+#[test]
+fn lines_run_in_order_unless_they_say_async() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    let session = batch.launch(json!({"command": ["sleep", rig.nap()]}));
+    let wait = |seconds: f64| json!({"cmd": "wait", "session": session, "for": "exit", "timeout_s": seconds});
+    let in_turn = [batch.send(wait(0.3)), batch.send(json!({"cmd": "hello"}))];
+    let order = |batch: &Batch, ids: &[String]| -> Vec<usize> {
+        let text = String::from_utf8(batch.raw.clone()).unwrap();
+        ids.iter().map(|id| text.find(&format!("\"id\":\"{id}\"")).unwrap()).collect()
+    };
+    assert_eq!(batch.answer(&in_turn[1])["ok"], json!(true));
+    assert_eq!(batch.answer(&in_turn[0])["error"]["kind"], "timeout");
+    assert!(order(&batch, &in_turn).is_sorted(), "a sync line was overtaken");
+
+    let mut slow = wait(20.0);
+    slow["async"] = json!(true);
+    let slow = batch.send(slow);
+    let started = Instant::now();
+    let later = [batch.send(json!({"cmd": "hello"})), batch.send(json!({"cmd": "list"}))];
+    for id in &later {
+        assert_eq!(batch.answer(id)["ok"], json!(true));
+    }
+    assert!(!batch.has_answer(&slow), "the wait has ended after {:?}", started.elapsed());
+    // What the async line waits for is brought about by a later one.
+    assert_eq!(batch.ok(json!({"cmd": "stop", "session": session}))["dead"], json!(true));
+    assert_eq!(batch.answer(&slow)["result"]["phase"], "exited");
+    assert!(order(&batch, &later).is_sorted());
+    assert_eq!(batch.finish(), Some(1));
+}
+
+#[test]
+fn sessions_are_named_by_id_name_or_last_and_never_by_a_prefix() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    let (kind, message) = batch.err(json!({"cmd": "screen", "session": "$last"}));
+    assert_eq!(kind, "not_found", "{message}");
+    let nap = rig.nap();
+    let first = batch.launch(json!({"command": ["sleep", nap], "name": "model"}));
+    let second = batch.launch(json!({"command": ["sleep", nap], "name": "model-2"}));
+    let pids = |batch: &mut Batch, session: &str| {
+        batch.ok(json!({"cmd": "tree", "session": session}))["processes"][0]["pid"].as_i64().unwrap()
+    };
+    let (one, two) = (pids(&mut batch, &first), pids(&mut batch, &second));
+    assert_ne!(one, two);
+    assert_eq!(pids(&mut batch, "$last"), two);
+    assert_eq!(pids(&mut batch, "model"), one);
+    assert_eq!(pids(&mut batch, "model-2"), two);
+    // Every beginning of a name or an id, and some other things that are none.
+    let prefixes =
+        (1..5).map(|end| "model"[..end].to_owned()).chain((0..first.len()).map(|end| first[..end].to_owned()));
+    for wrong in prefixes.chain(["model-".into(), "MODEL".into(), "model*".into(), "shell".into(), format!("{first} ")])
+    {
+        for cmd in ["tree", "stop", "screen", "restart"] {
+            let (kind, message) = batch.err(json!({"cmd": cmd, "session": wrong}));
+            assert_eq!(kind, "not_found", "{wrong}: {message}");
+            assert!(message.contains(&format!("{wrong:?}")) && message.contains("ls"), "{message}");
+        }
+    }
+    let third = batch.launch(json!({"command": ["sleep", nap], "name": "model"}));
+    for cmd in ["tree", "stop", "restart", "logs"] {
+        let (kind, message) = batch.err(json!({"cmd": cmd, "session": "model"}));
+        assert_eq!(kind, "usage", "{message}");
+        assert!(message.contains(&first) && message.contains(&third) && !message.contains(&second), "{message}");
+    }
+    let rows = batch.ok(json!({"cmd": "list"}));
+    let phases: Vec<&str> =
+        rows["sessions"].as_array().unwrap().iter().map(|row| row["phase"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["running"; 3], "an error ended something");
+}
+
+#[test]
+fn fail_fast_ends_at_the_first_failure() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let launch = json!({"id": 1, "cmd": "launch", "command": ledger.noted(&["sleep", &rig.nap()])});
+    let after = rig.ledger("after");
+    let late = json!({"id": 3, "cmd": "launch", "command": after.noted(&["sleep", &rig.nap()])});
+    let output = json!({"id": 0, "cmd": "wait", "session": "$last", "for": "exit", "timeout_s": 0.2});
+    let ran = rig.script(&["--fail-fast"], format!("{launch}\n{output}\n{late}\n").as_bytes());
+    let ids: Vec<Value> = ran.lines().iter().map(|line| line["id"].clone()).collect();
+    assert_eq!(ids, [json!(1), json!(0)], "{ran:?}");
+    assert_eq!(ran.code, Some(1));
+    assert_eq!(after.entries().len(), 0, "a line after the failure ran");
+    ledger.one().assert_ends();
+    rig.assert_empty();
+    // Without the option the same lines all run.
+    let ran = rig.script(&[], format!("{launch}\n{output}\n{late}\n").as_bytes());
+    assert_eq!((ran.lines().len(), ran.code), (3, Some(1)), "{ran:?}");
+    // A malformed line is a failure, too.
+    let ran = rig.script(&["--fail-fast"], b"{\n{\"cmd\":\"hello\"}\n");
+    assert_eq!((ran.lines().len(), ran.code), (1, Some(1)), "{ran:?}");
+}
+
+#[test]
+fn the_end_of_the_input_waits_and_then_quits() {
+    let rig = Rig::new();
+    let nap = rig.nap();
+    let (owned, kept) = (rig.ledger("owned"), rig.ledger("kept"));
+    let mut strangers = Bystanders::new(&["sleep", &nap]);
+    let mut batch = rig.batch();
+    batch.launch(json!({"command": owned.noted(&["sleep", &nap])}));
+    batch.launch(json!({"command": kept.noted(&["sleep", &nap]), "host": "tmux"}));
+    let short = batch.launch(json!({"command": "sleep 0.7; exit 5"}));
+    let (owned, kept) = (owned.one(), kept.one());
+    let wait = batch.send(json!({"cmd": "wait", "session": short, "for": "exit", "timeout_s": 20, "async": true}));
+    batch.close();
+    assert!(owned.is_alive());
+    assert_eq!(batch.answer(&wait)["result"]["exit_code"], 5);
+    assert_eq!(batch.ended(), Some(0));
+    owned.assert_ends();
+    kept.assert_alive();
+    strangers.assert_alive();
+    assert_eq!(rig.json(&["ls"])["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn quit_ends_the_batch_with_the_receipts() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let mut strangers = Bystanders::new(&["sleep", &rig.nap()]);
+    let mut batch = rig.batch();
+    let session = batch.launch(json!({"command": ledger.noted(&["sleep", &rig.nap()])}));
+    let workload = ledger.one();
+    let quit = batch.send(json!({"cmd": "quit"}));
+    batch.send(json!({"cmd": "launch", "command": ledger.noted(&["sleep", &rig.nap()])}));
+    let receipts = batch.answer(&quit)["result"]["receipts"].clone();
+    assert_eq!((&receipts[0]["session"], &receipts[0]["dead"]), (&json!(session), &json!(true)), "{receipts}");
+    assert_eq!(batch.ended(), Some(0));
+    workload.assert_ends();
+    strangers.assert_alive();
+    assert_eq!(ledger.entries().len(), 1, "a line after quit ran");
+    rig.assert_empty();
+}
+
+/// A batch that waits for ever still ends when it is told to, and takes its sessions with it.
+fn check_signalled(signal: Signal, wait: Option<Value>) {
+    let rig = Rig::new();
+    let nap = rig.nap();
+    let ledger = rig.ledger("ledger");
+    let mut strangers = Bystanders::new(&["sleep", &nap]);
+    let mut batch = rig.batch();
+    let session = batch.launch(json!({"command": ledger.noted(&["sleep", &nap])}));
+    let workload = ledger.one();
+    if let Some(mut wait) = wait {
+        wait["session"] = json!(session);
+        batch.send(wait);
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    batch.signal(signal);
+    workload.assert_ends();
+    assert!(batch.ended().is_some(), "it ended by the signal itself, without a word");
+    strangers.assert_alive();
+    assert_eq!(rig.records(), [""; 0], "records are left");
+    rig.assert_empty();
+}
+
+#[test]
+fn a_signalled_batch_tears_its_sessions_down() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        check_signalled(signal, None);
+    }
+}
+
+#[test]
+fn a_signalled_batch_does_not_wait_for_a_wait() {
+    check_signalled(Signal::TERM, Some(json!({"cmd": "wait", "for": "exit"})));
+}
+
+#[test]
+fn a_signalled_batch_does_not_wait_for_an_async_wait() {
+    check_signalled(Signal::TERM, Some(json!({"cmd": "wait", "for": "exit", "async": true})));
+}

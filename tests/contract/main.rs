@@ -1,0 +1,30 @@
+//! The outside contract (`docs/design.md`, section 7), held against the real binary: batch, subcommands, exit
+//! codes, screens, secrets, files, configuration, inspectors.
+//!
+//! Nothing here links the library. Every test has its own state directory, runtime directory and tmux server
+//! ([`rig`]), believes nobody's word about a death but a pidfd's ([`oracle`]), and ends whatever it started.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "tests hold their own oracles: they start and end their own children"
+)]
+
+mod batch;
+mod client;
+mod config;
+mod dispositions;
+mod errors;
+mod escapes;
+mod events;
+mod files;
+mod foreground;
+mod inspectors;
+mod oracle;
+mod printed;
+mod rig;
+mod screens;
+mod secrets;
+mod subcommands;
+mod typing;
+mod waits;

@@ -1,0 +1,134 @@
+//! The manager or a warden dies without a warning.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Batch, Host, Launch, Session, World, eventually, pids, rows};
+
+/// A deaf root with a deaf child, and a deaf daemon that left the tree.
+fn stubborn(world: &World) -> String {
+    let daemon = world.shell("trap '' TERM HUP; log daemon; (leaf deep) & wait");
+    world.shell(&format!(
+        "trap '' TERM HUP
+        log root
+        (setsid bash {daemon} < /dev/null > /dev/null 2>&1 &)
+        (leaf child) &
+        wait"
+    ))
+}
+
+const STUBBORN: [&str; 4] = ["root", "child", "daemon", "deep"];
+
+fn launched(world: &World, batch: &mut Batch, host: Host, script: &str, roles: &[&str]) -> Session {
+    let session = world.launch(batch, &Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", script] });
+    world.ledger.await_roles(roles);
+    session
+}
+
+#[test]
+fn the_manager_of_a_pty_is_killed() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Pty, &stubborn(&world), &STUBBORN);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    batch.kill();
+    world.ledger.await_empty();
+    for supervisor in &session.supervisors {
+        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+    }
+    bystanders.assert_untouched();
+    assert!(world.tether(&session.id).is_none(), "everybody is dead, so the record is gone");
+    let receipt: Value = serde_json::from_str(&world.text(&format!("state/sessions/{}.receipt", session.id))).unwrap();
+    assert_eq!(receipt["dead"], true, "{receipt:#}");
+    assert!(rows(&receipt, "notes").any(|note| note.as_str().unwrap().contains("owner is gone")), "{receipt:#}");
+    let ledger = world.ledger.entries().iter().map(|entry| i64::from(entry.pid)).collect();
+    assert_eq!(pids(&receipt, "outcomes"), ledger, "{receipt:#}");
+}
+
+/// The manager is killed in the middle of its own ladder: the warden finishes.
+#[test]
+fn the_manager_is_killed_while_it_stops() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Pty, &stubborn(&world), &STUBBORN);
+    batch.send(json!({ "cmd": "stop", "session": session.id, "grace_s": 60 }));
+    batch.await_event("of a signal", |event| event["event"] == "signal");
+    assert!(world.ledger.is_alive("root"));
+    batch.kill();
+    world.ledger.await_empty();
+    for supervisor in &session.supervisors {
+        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+    }
+}
+
+#[test]
+fn the_manager_of_tmux_sessions_is_killed() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Tmux, &stubborn(&world), &STUBBORN);
+    let ends = world.shell("log short; until [ -e $FX/end ]; do sleep 0.05; done; exit 7");
+    let short = launched(&world, &mut batch, Host::Tmux, &ends, &["short"]);
+    batch.kill();
+    std::fs::write(world.path("end"), "").unwrap();
+    eventually("the end of the short one", || !world.ledger.is_alive("short"));
+    for role in STUBBORN {
+        assert!(world.ledger.is_alive(role), "{role} survives the manager");
+    }
+    let row = |id: &str| {
+        let (code, listed) = world.run(&["ls"]);
+        assert_eq!(code, 0, "{listed}");
+        rows(&listed, "sessions").find(|row| row["session"] == id).cloned().unwrap_or_else(|| panic!("{id}: {listed}"))
+    };
+    let (alive, over) = (row(&session.id), row(&short.id));
+    assert_eq!((&alive["phase"], &alive["verdict"]), (&json!("running"), &json!("owned")), "{alive}");
+    assert_eq!(alive["exit_code"], Value::Null, "{alive}");
+    assert_eq!((&over["phase"], &over["exit_code"]), (&json!("failed"), &json!(7)), "{over}");
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    let (code, receipt) = world.run(&["stop", &session.id]);
+    assert_eq!(code, 0, "{receipt:#}");
+    assert!(world.ledger.alive().is_empty(), "{receipt:#}");
+    assert_eq!((&receipt["dead"], &receipt["escalated"]), (&json!(true), &json!(true)), "{receipt:#}");
+    assert_eq!(pids(&receipt, "lookalikes"), bystanders.pids(), "{receipt:#}");
+    bystanders.assert_untouched();
+    let (code, receipt) = world.run(&["stop", &short.id]);
+    assert_eq!((code, &receipt["dead"]), (0, &json!(true)), "{receipt:#}");
+    let (code, answer) = world.run(&["stop", &session.id]);
+    assert_eq!((code, &answer["error"]["kind"]), (4, &json!("not_found")), "it is over and forgotten: {answer}");
+}
+
+/// Its warden is killed first: what is still linked by its parents is ended all the same, and the receipt
+/// does not claim a containment that is gone.
+fn the_warden_is_killed(host: Host) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let beyond = world.shell("trap '' HUP; log beyond; (leaf far) & wait");
+    let script = world.shell(&format!("trap '' HUP; log root; (leaf child) & setsid bash {beyond} & wait; wait"));
+    let roles = ["root", "child", "beyond", "far"];
+    let session = launched(&world, &mut batch, host, &script, &roles);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    let root = world.ledger.of("root").pid;
+    let parent = std::fs::read_to_string(format!("/proc/{root}/stat")).unwrap();
+    let parent: i32 = parent.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
+    let warden =
+        session.supervisors.iter().find(|held| held.entry.pid == parent).expect("the root's parent is the warden");
+    warden.signal(Signal::KILL);
+    assert!(warden.ends_within(crate::support::PATIENCE));
+    for supervisor in &session.supervisors {
+        assert!(supervisor.ends_within(crate::support::PATIENCE), "without a warden there is no front: {supervisor:?}");
+    }
+    for role in roles {
+        assert!(world.ledger.is_alive(role), "{role} is still there to be ended");
+    }
+    let receipt = batch.stop(&session.id);
+    assert!(world.ledger.alive().is_empty(), "{:?}\n{receipt:#}", world.ledger.alive());
+    assert_eq!(receipt["dead"], true, "{receipt:#}");
+    bystanders.assert_untouched();
+    let signalled = pids(&receipt, "signals");
+    assert!(signalled.is_disjoint(&bystanders.pids()), "{receipt:#}");
+    let ledger = world.ledger.entries().iter().map(|entry| i64::from(entry.pid)).collect();
+    assert_eq!(pids(&receipt, "outcomes"), ledger, "{receipt:#}");
+    let claimed: Vec<&str> = rows(&receipt, "containment").filter_map(Value::as_str).collect();
+    assert!(!claimed.contains(&"warden"), "the warden was dead: {claimed:?}");
+}
+
+crate::matrix::in_both! { the_warden_is_killed }

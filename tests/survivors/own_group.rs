@@ -1,0 +1,185 @@
+//! What is never signalled: the manager, whoever started it, and whoever stands beside it.
+
+use std::collections::BTreeSet;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::matrix::in_both;
+use crate::support::{Batch, Entry, Held, Host, Launch, World, eventually, pids, rows};
+
+in_both! { parent_and_siblings stop_from_a_shell }
+
+/// Five siblings in the manager's own process group, with the command line of the session's leaf.
+const SIBLINGS: &str = "log parent; for i in 1 2 3 4 5; do (leaf sibling) & done";
+
+fn parent_and_siblings(host: Host) {
+    let world = World::new();
+    let mut manager = world.binary();
+    manager.extend(["--batch".to_owned(), "-".to_owned()]);
+    let script = world.shell(&format!("{SIBLINGS}\n{}\necho $? > $FX/code\nlog after\nwait", manager.join(" ")));
+    let mut batch = Batch::start(world.command(&["bash".to_owned(), script]));
+    let parents = ["parent", "sibling", "sibling", "sibling", "sibling", "sibling"];
+    world.ledger.await_roles(&parents);
+    let group = |pid| rustix::process::getpgid(rustix::process::Pid::from_raw(pid)).unwrap();
+    let beside = world.ledger.alive();
+    assert_eq!(beside.len(), parents.len());
+    assert!(beside.iter().all(|entry| group(entry.pid) == group(beside[0].pid)), "one group");
+    let tree = world.shell("trap '' TERM; log root; (leaf child) & wait");
+    let launch = Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &tree] };
+    let (first, second) = (world.launch(&mut batch, &launch), world.launch(&mut batch, &launch));
+    world.ledger.await_roles(&["root", "root", "child", "child"]);
+    let receipt = batch.stop(&first.id);
+    assert_eq!(receipt["dead"], true, "{receipt:#}");
+    let beside_pids: Vec<i64> = beside.iter().map(|entry| i64::from(entry.pid)).collect();
+    assert!(rows(&receipt, "signals").all(|row| !beside_pids.contains(&row["pid"].as_i64().unwrap())), "{receipt:#}");
+    if host == Host::Tmux {
+        let receipt = batch.stop(&second.id);
+        assert_eq!(receipt["dead"], true, "{receipt:#}");
+    }
+    let answer = batch.ok(json!({ "cmd": "quit" }));
+    let receipts = answer["receipts"].as_array().unwrap();
+    assert_eq!(receipts.len(), usize::from(host == Host::Pty), "{answer:#}");
+    assert!(receipts.iter().all(|receipt| receipt["dead"] == true), "{answer:#}");
+    eventually("the exit of the manager", || !world.text("code").is_empty());
+    assert_eq!(world.text("code"), "0\n");
+    // The parent waits for its siblings: it is the same process, and goes on.
+    let alive = world.ledger.alive();
+    assert_eq!(alive, beside, "exactly the manager's own side lives");
+}
+
+/// The same for a subcommand: it is started by a shell that lives on.
+fn stop_from_a_shell(host: Host) {
+    if host == Host::Pty {
+        // The session of another manager: the subcommand is refused, and says who owns it.
+        let world = World::new();
+        let mut batch = world.batch();
+        let tree = world.shell("leaf root");
+        let launch = Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &tree] };
+        let session = world.launch(&mut batch, &launch);
+        world.ledger.await_roles(&["root"]);
+        let (code, answer) = world.run(&["stop", &session.id]);
+        assert_eq!((code, &answer["error"]["kind"]), (3, &Value::from("refused")), "{answer}");
+        let message = answer["error"]["message"].as_str().unwrap();
+        assert!(message.contains(&batch.child.id().to_string()), "{message}");
+        assert!(world.ledger.is_alive("root"));
+        return;
+    }
+    let world = World::new();
+    let mut batch = world.batch();
+    let tree = world.shell("trap '' TERM; log root; (leaf child) & wait");
+    let launch = Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &tree] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "child"]);
+    let stop = format!("{} stop {} --json > $FX/answer; echo $? > $FX/code", world.binary().join(" "), session.id);
+    let script = world.shell(&format!("{SIBLINGS}\n{stop}\nwait"));
+    let mut parent = world.command(&["bash".to_owned(), script]).stdin(Stdio::null()).spawn().unwrap();
+    eventually("the exit of the stop", || !world.text("code").is_empty());
+    assert_eq!(world.text("code"), "0\n", "{}", world.text("answer"));
+    let receipt: Value = serde_json::from_str(&world.text("answer")).unwrap();
+    assert_eq!(receipt["dead"], true, "{receipt:#}");
+    let mut alive: Vec<String> = world.ledger.alive().into_iter().map(|entry| entry.role).collect();
+    alive.sort_unstable();
+    assert_eq!(alive, ["parent", "sibling", "sibling", "sibling", "sibling", "sibling"]);
+    world.ledger.end_all();
+    parent.wait().unwrap();
+}
+
+/// A shell in a session asks for the end of that session: everybody lives, and nobody heard anything.
+fn from_inside(how: &str) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let stop = world.shell(&format!(
+        "log manager; {} stop $COOKBOOK_TUI_SESSION --json > $FX/answer 2> $FX/complaint; echo $? > $FX/code",
+        world.binary().join(" ")
+    ));
+    let script =
+        world.shell(&format!("marked $FX/heard; log root; (leaf child) & {how} bash {stop} < /dev/null & wait; wait"));
+    let launch = Launch { host: Host::Tmux, kind: "shell", grace_s: 0.5, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "child", "manager"]);
+    eventually("the answer of the stop", || !world.text("code").is_empty());
+    assert_eq!(world.text("code"), "3\n", "{} {}", world.text("answer"), world.text("complaint"));
+    let answer: Value = serde_json::from_str(&world.text("answer")).unwrap();
+    assert_eq!(answer["error"]["kind"], "refused", "{answer}");
+    assert!(world.ledger.is_alive("root") && world.ledger.is_alive("child"));
+    assert_eq!(world.text("heard"), "", "nothing was signalled");
+    assert!(world.tmux(&["has-session", "-t", session.in_tmux.as_deref().unwrap()]).status.success());
+    // From outside it is a session like any other.
+    let receipt = batch.stop(&session.id);
+    assert_eq!(receipt["dead"], true, "{receipt:#}");
+    assert!(world.ledger.alive().is_empty());
+}
+
+#[test]
+fn the_manager_is_inside_the_session() {
+    from_inside("");
+}
+
+#[test]
+fn the_manager_is_inside_the_session_in_a_kernel_session_of_its_own() {
+    from_inside("setsid");
+}
+
+#[test]
+fn the_manager_is_inside_the_session_and_its_parents_are_gone() {
+    from_inside("setsid -f");
+}
+
+/// The warden is gone, so a manager that was started inside and has lost its parent is no member; but the members
+/// are in its process group, and stay.
+#[test]
+fn the_members_are_in_the_managers_own_group() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let stop = world.shell(&format!(
+        "log manager
+        until [ -e $FX/go ]; do sleep 0.05; done
+        {} stop $COOKBOOK_TUI_SESSION --json > $FX/answer 2> $FX/complaint
+        echo $? > $FX/code",
+        world.binary().join(" ")
+    ));
+    let inside = format!("(bash {stop} < /dev/null > /dev/null 2>&1 &)");
+    let script = world
+        .shell(&format!("trap '' HUP; marked $FX/heard; trap '' HUP; log root; {inside}; (leaf child) & wait; wait"));
+    let launch = Launch { host: Host::Tmux, kind: "serve", grace_s: 0.5, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "child", "manager"]);
+    for supervisor in &session.supervisors {
+        supervisor.signal(rustix::process::Signal::KILL);
+        assert!(supervisor.ends_within(crate::support::PATIENCE));
+    }
+    let group = |role| rustix::process::getpgid(rustix::process::Pid::from_raw(world.ledger.of(role).pid)).unwrap();
+    assert!(group("root") == group("manager") && group("child") == group("manager"), "one group");
+    std::fs::write(world.path("go"), "").unwrap();
+    eventually("the answer of the stop", || !world.text("code").is_empty());
+    let answer: Value = serde_json::from_str(&world.text("answer")).unwrap();
+    assert!(world.ledger.is_alive("root") && world.ledger.is_alive("child"), "{answer:#}");
+    assert_eq!(world.text("heard"), "", "{answer:#}");
+    assert_eq!(world.text("code"), "3\n", "{answer:#}");
+    assert_eq!((&answer["dead"], &answer["signals"]), (&json!(false), &json!([])), "{answer:#}");
+    let members: BTreeSet<i64> = ["root", "child"].map(|role| i64::from(world.ledger.of(role).pid)).into();
+    assert_eq!(pids(&answer, "refused"), members, "{answer:#}");
+    assert!(rows(&answer, "refused").all(|row| row["reason"].as_str().unwrap().contains("group")), "{answer:#}");
+    assert!(world.tether(&session.id).is_some(), "what is left stays recorded");
+}
+
+/// A quit ends every PTY session at once and nothing else: tmux sessions stay.
+#[test]
+fn a_quit_leaves_tmux_sessions() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let (pty, tmux) = (world.shell("log pty; (leaf child) & wait"), world.shell("leaf tmux"));
+    let launch = Launch { host: Host::Pty, kind: "serve", grace_s: 5.0, argv: &["bash", &pty] };
+    world.launch(&mut batch, &launch);
+    let session = world.launch(&mut batch, &Launch { host: Host::Tmux, argv: &["bash", &tmux], ..launch });
+    world.ledger.await_roles(&["pty", "child", "tmux"]);
+    let manager = Held::open(Entry::of_pid(i32::try_from(batch.child.id()).unwrap(), "manager").unwrap());
+    assert_eq!(batch.finish().code(), Some(0));
+    assert!(!manager.is_alive());
+    assert!(!world.ledger.is_alive("pty") && !world.ledger.is_alive("child"));
+    assert!(world.ledger.is_alive("tmux"));
+    let (code, receipt) = world.run(&["stop", &session.id]);
+    assert_eq!((code, &receipt["dead"]), (0, &Value::Bool(true)), "{receipt:#}");
+    assert!(world.ledger.alive().is_empty());
+}

@@ -1,0 +1,151 @@
+//! A client of `--batch -`: one request, the answer with its id; events are collected beside.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::PATIENCE;
+
+/// A running manager.
+pub(crate) struct Batch {
+    pub(crate) child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<Value>,
+    answers: Vec<Value>,
+    events: Vec<Value>,
+    next: u64,
+}
+
+impl Batch {
+    /// Starts a manager and subscribes to its events.
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+                if sender.send(value).is_err() {
+                    return;
+                }
+            }
+        });
+        let input = child.stdin.take();
+        let mut batch = Self { child, input, lines, answers: Vec::new(), events: Vec::new(), next: 0 };
+        batch.ok(json!({ "cmd": "subscribe" }));
+        batch
+    }
+
+    /// Sends a request and returns its id.
+    pub(crate) fn send(&mut self, mut request: Value) -> u64 {
+        self.next += 1;
+        request["id"] = self.next.into();
+        writeln!(self.input.as_mut().unwrap(), "{request}").unwrap();
+        self.next
+    }
+
+    /// Returns the whole answer to a request.
+    pub(crate) fn answer(&mut self, id: u64) -> Value {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.answers.iter().position(|answer| answer["id"] == id) {
+                return self.answers.swap_remove(at);
+            }
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.sort(line),
+                Err(RecvTimeoutError::Timeout) => panic!("no answer to request {id}"),
+                Err(RecvTimeoutError::Disconnected) => panic!("the manager left without an answer to request {id}"),
+            }
+        }
+    }
+
+    /// Sends a request and returns its whole answer.
+    pub(crate) fn request(&mut self, request: Value) -> Value {
+        let id = self.send(request);
+        self.answer(id)
+    }
+
+    /// Sends a request that must succeed and returns its result.
+    #[track_caller]
+    pub(crate) fn ok(&mut self, request: Value) -> Value {
+        let shown = request.to_string();
+        let mut answer = self.request(request);
+        assert_eq!(answer["ok"], true, "{shown} was answered by {answer}");
+        answer["result"].take()
+    }
+
+    /// Sends a request that must fail and returns its error.
+    #[track_caller]
+    pub(crate) fn error(&mut self, request: Value) -> Value {
+        let shown = request.to_string();
+        let mut answer = self.request(request);
+        assert_eq!(answer["ok"], false, "{shown} was answered by {answer}");
+        answer["error"].take()
+    }
+
+    /// Stops a session with more fields and returns the receipt.
+    #[track_caller]
+    pub(crate) fn stop(&mut self, session: &str) -> Value {
+        self.ok(json!({ "cmd": "stop", "session": session }))
+    }
+
+    /// Returns the events that have come so far.
+    pub(crate) fn events(&mut self) -> &[Value] {
+        while let Ok(line) = self.lines.try_recv() {
+            self.sort(line);
+        }
+        &self.events
+    }
+
+    /// Waits for an event.
+    pub(crate) fn await_event(&mut self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = self.events.iter().find(|event| is_it(event)) {
+                return found.clone();
+            }
+            match self.lines.recv_timeout(until.saturating_duration_since(Instant::now())) {
+                Ok(line) => self.sort(line),
+                Err(error) => panic!("no event {what}: {error}"),
+            }
+        }
+    }
+
+    fn sort(&mut self, line: Value) {
+        if line.get("event").is_some() { self.events.push(line) } else { self.answers.push(line) }
+    }
+
+    /// Closes the input, which is a quit, and returns how the manager ended.
+    pub(crate) fn finish(mut self) -> ExitStatus {
+        drop(self.input.take());
+        self.await_exit().expect("the manager did not leave after the end of its input")
+    }
+
+    fn await_exit(&mut self) -> Option<ExitStatus> {
+        let until = Instant::now() + PATIENCE;
+        while Instant::now() < until {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    /// Ends the manager without a warning.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        // A manager that is killed leaves its PTY sessions to their wardens.
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}

@@ -1,0 +1,344 @@
+//! A world per test: directories, a tmux server, a ledger, bystanders, and the end of all of them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::ledger::{Entry, Held, Ledger, process_state};
+use super::{Batch, PATIENCE, fixtures};
+
+/// Where the sessions of a test live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Host {
+    Pty,
+    Tmux,
+}
+
+impl Host {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Pty => "pty",
+            Self::Tmux => "tmux",
+        }
+    }
+}
+
+/// How a session is launched.
+pub(crate) struct Launch<'a> {
+    pub(crate) host: Host,
+    pub(crate) kind: &'a str,
+    pub(crate) grace_s: f64,
+    pub(crate) argv: &'a [&'a str],
+}
+
+/// A launched session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: String,
+    /// `$N` of a session in tmux.
+    pub(crate) in_tmux: Option<String>,
+    /// Its front and warden, held.
+    pub(crate) supervisors: Vec<Held>,
+}
+
+/// Everything of one test.
+pub(crate) struct World {
+    dir: tempfile::TempDir,
+    pub(crate) ledger: Ledger,
+    /// A duration that no other test sleeps.
+    pub(crate) nap: String,
+    socket: String,
+    /// Who lived before this test: none of them may be signalled.
+    pub(crate) strangers: BTreeSet<(i32, String)>,
+    /// Processes beside the ledger that are to be ended.
+    others: RefCell<Vec<Held>>,
+    scripts: Cell<u32>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let unique = format!("{}{:03}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        // A short path: a socket's may have 107 bytes.
+        let dir = tempfile::Builder::new().prefix("ct").tempdir_in("/tmp").unwrap();
+        for name in ["run", "tmux", "home"] {
+            std::fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        Self {
+            ledger: Ledger::new(dir.path().join("ledger")),
+            nap: format!("240.{unique}"),
+            socket: format!("ct{unique}"),
+            strangers: everybody(),
+            others: RefCell::default(),
+            scripts: Cell::new(0),
+            dir,
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap_or_default()
+    }
+
+    /// Writes a script for sh(1) or bash(1) and returns its path.
+    pub(crate) fn shell(&self, body: &str) -> String {
+        let head =
+            format!("LEDGER={}\nNAP={}\nFX={}\n", self.ledger.path.display(), self.nap, self.dir.path().display());
+        let lib = self.path("lib.sh");
+        if !lib.exists() {
+            std::fs::write(&lib, format!("{head}{}", fixtures::SHELL)).unwrap();
+        }
+        self.write(&format!(". {}\n{body}\n", lib.display()))
+    }
+
+    /// Writes a script for Python and returns its path.
+    pub(crate) fn python(&self, body: &str) -> String {
+        let head = format!(
+            "LEDGER, NAP, FX = '{}', '{}', '{}'\n",
+            self.ledger.path.display(),
+            self.nap,
+            self.dir.path().display()
+        );
+        self.write(&format!("{head}{}\n{body}\n", fixtures::PYTHON))
+    }
+
+    fn write(&self, text: &str) -> String {
+        let number = self.scripts.replace(self.scripts.get() + 1);
+        let path = self.path(&format!("script{number}"));
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// Returns the environment of everything that this test starts.
+    pub(crate) fn env(&self) -> Vec<(&'static str, String)> {
+        let path = |name: &str| self.path(name).to_str().unwrap().to_owned();
+        vec![
+            ("PATH", std::env::var("PATH").unwrap()),
+            ("HOME", path("home")),
+            ("XDG_RUNTIME_DIR", path("run")),
+            ("TMUX_TMPDIR", path("tmux")),
+            ("TERM", "xterm-256color".to_owned()),
+            ("LANG", "C.UTF-8".to_owned()),
+            ("SHELL", "/bin/sh".to_owned()),
+        ]
+    }
+
+    /// Returns the arguments that every call of the binary of this test begins with.
+    pub(crate) fn binary(&self) -> Vec<String> {
+        let state = self.path("state").to_str().unwrap().to_owned();
+        let binary = env!("CARGO_BIN_EXE_cookbook-tui").to_owned();
+        vec![binary, "--state-dir".to_owned(), state, "--tmux-socket".to_owned(), self.socket.clone()]
+    }
+
+    /// Returns a command in the environment of this test.
+    pub(crate) fn command(&self, argv: &[String]) -> Command {
+        let mut command = Command::new(&argv[0]);
+        command.args(&argv[1..]).env_clear().envs(self.env()).current_dir(self.dir.path());
+        command
+    }
+
+    pub(crate) fn batch(&self) -> Batch {
+        let mut argv = self.binary();
+        argv.extend(["--batch".to_owned(), "-".to_owned()]);
+        Batch::start(self.command(&argv))
+    }
+
+    /// Runs a subcommand with `--json` and returns its exit code and answer.
+    pub(crate) fn run(&self, arguments: &[&str]) -> (i32, Value) {
+        let mut argv = self.binary();
+        argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        argv.push("--json".to_owned());
+        let output = finish(self.command(&argv));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let answer = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {text}"));
+        (output.status.code().unwrap(), answer)
+    }
+
+    /// Returns the arguments that every call of this test's tmux begins with.
+    pub(crate) fn tmux_argv(&self) -> Vec<String> {
+        vec!["tmux".to_owned(), "-L".to_owned(), self.socket.clone()]
+    }
+
+    /// Asks this test's tmux server.
+    pub(crate) fn tmux(&self, arguments: &[&str]) -> Output {
+        let mut argv = self.tmux_argv();
+        argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        finish(self.command(&argv))
+    }
+
+    /// Returns the tmux server, held.
+    pub(crate) fn server(&self) -> Held {
+        let output = self.tmux(&["display-message", "-p", "#{pid}"]);
+        let pid = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+        Held::open(Entry::of_pid(pid, "server").unwrap())
+    }
+
+    /// Returns the path of the tmux server's socket.
+    pub(crate) fn socket_path(&self) -> PathBuf {
+        self.path("tmux").join(format!("tmux-{}", rustix::process::getuid().as_raw())).join(&self.socket)
+    }
+
+    pub(crate) fn launch(&self, batch: &mut Batch, launch: &Launch<'_>) -> Session {
+        let Launch { host, kind, grace_s, argv } = launch;
+        let request =
+            json!({ "cmd": "launch", "command": argv, "kind": kind, "host": host.name(), "grace_s": grace_s });
+        let launched = batch.ok(request);
+        let id = launched["session"].as_str().unwrap().to_owned();
+        let in_tmux = launched["tmux"]["session_id"].as_str().map(str::to_owned);
+        let tree = batch.ok(json!({ "cmd": "tree", "session": id }));
+        let supervisors = |pid: &Value| {
+            let entry = Entry::of_pid(i32::try_from(pid.as_i64().unwrap()).unwrap(), "supervisor");
+            entry.map(Held::open)
+        };
+        let rows = tree["supervisors"].as_array().cloned().unwrap_or_default();
+        let supervisors: Vec<Held> = rows.iter().filter_map(|row| supervisors(&row["pid"])).collect();
+        for supervisor in &supervisors {
+            self.end_later(Held::open(supervisor.entry.clone()));
+        }
+        if in_tmux.is_some() {
+            self.end_later(self.server());
+        }
+        Session { id, in_tmux, supervisors }
+    }
+
+    /// Returns the record of a session, if it is still there.
+    pub(crate) fn tether(&self, session: &str) -> Option<Value> {
+        let text = self.text(&format!("state/sessions/{session}.json"));
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Starts five processes with this command line, each with a kernel session of its own: nothing but
+    /// their identity protects them. The last two also carry the marker of a session.
+    pub(crate) fn bystanders(&self, argv: &[&str], marked_as: Option<&str>) -> Bystanders {
+        let tether = marked_as.and_then(|session| self.tether(session));
+        let children = (0..5).map(|number| {
+            let mut command = Command::new("setsid");
+            // It leads no group, so setsid(1) does not fork.
+            command.args(argv).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            if let (Some(tether), Some(session), true) = (&tether, marked_as, number >= 3) {
+                command.env("COOKBOOK_TUI_SESSION", session);
+                command.env("COOKBOOK_TUI_MARKER", tether["marker"].as_str().unwrap());
+            }
+            command.spawn().unwrap()
+        });
+        let bystanders = Bystanders(children.collect());
+        super::eventually("the bystanders' exec", || {
+            bystanders.pids().into_iter().all(|pid| runs(i32::try_from(pid).unwrap(), argv))
+        });
+        bystanders
+    }
+
+    /// Has a process ended with this world.
+    pub(crate) fn end_later(&self, held: Held) {
+        self.others.borrow_mut().push(held);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        for held in self.others.borrow().iter() {
+            held.signal(Signal::CONT);
+        }
+        if self.socket_path().exists() {
+            self.tmux(&["kill-server"]);
+        }
+        self.ledger.end_all();
+        // Wardens leave by themselves, with a last word into their state directory.
+        for held in self.others.borrow().iter() {
+            if !held.ends_within(Duration::from_secs(3)) {
+                held.signal(Signal::KILL);
+                held.ends_within(Duration::from_secs(3));
+            }
+        }
+    }
+}
+
+/// Processes that look like a session's and are none of it.
+pub(crate) struct Bystanders(Vec<Child>);
+
+impl Bystanders {
+    pub(crate) fn pids(&self) -> BTreeSet<i64> {
+        self.0.iter().map(|child| i64::from(child.id())).collect()
+    }
+
+    /// Every one of them lives, and nobody stopped it.
+    #[track_caller]
+    pub(crate) fn assert_untouched(&mut self) {
+        for child in &mut self.0 {
+            assert_eq!(child.try_wait().unwrap(), None, "a bystander was ended");
+            let state = process_state(i32::try_from(child.id()).unwrap()).unwrap();
+            assert!(!matches!(state, 'T' | 't'), "a bystander was stopped");
+        }
+    }
+}
+
+impl Drop for Bystanders {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().ok();
+            child.wait().ok();
+        }
+    }
+}
+
+/// Runs a command to its end, within limits.
+fn finish(mut command: Command) -> Output {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let held = Held::open(Entry::of_pid(i32::try_from(child.id()).unwrap(), "command").unwrap());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(child.wait_with_output()));
+    receiver.recv_timeout(PATIENCE).map_or_else(
+        |_| {
+            held.signal(Signal::KILL);
+            panic!("{command:?} did not end")
+        },
+        Result::unwrap,
+    )
+}
+
+/// Tells whether a process has this command line by now.
+pub(crate) fn runs(pid: i32, argv: &[&str]) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let wanted: Vec<u8> = argv.iter().flat_map(|word| [word.as_bytes(), b"\0"].concat()).collect();
+    line == wanted
+}
+
+/// Returns pid and start tick of every process of the host.
+fn everybody() -> BTreeSet<(i32, String)> {
+    let pids =
+        std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Entry::of_pid(pid, "stranger")).map(|entry| (entry.pid, entry.token())).collect()
+}
+
+pub(crate) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Says that a test was not run.
+#[expect(clippy::print_stderr, reason = "whoever reads the test's output is to know")]
+pub(crate) fn skip(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+/// Returns the interpreter itself: a shim would start processes that nobody writes down.
+pub(crate) fn python() -> &'static str {
+    static FOUND: OnceLock<String> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let plain = Path::new("/usr/bin/python3");
+        if plain.exists() {
+            return plain.to_str().unwrap().to_owned();
+        }
+        let output = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    })
+}
