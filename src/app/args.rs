@@ -72,6 +72,8 @@ pub enum Action {
     Extend(Extend),
     /// Show what is left of sessions without a manager
     Orphans(Orphans),
+    /// Forget a session that is over; its log stays
+    Dismiss(Session),
     /// Look at this host: what works, what does not, and the way out
     Doctor(Json),
     /// List what can be launched
@@ -129,10 +131,10 @@ pub struct Launch {
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     pub env: Vec<(String, String)>,
     /// Seconds between TERM and KILL
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub grace: Option<f64>,
     /// Seconds that it may live
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub ceiling: Option<f64>,
     /// Output
     #[command(flatten)]
@@ -183,6 +185,7 @@ pub struct Extend {
     /// Id or unique name
     pub session: String,
     /// Seconds from now
+    #[arg(allow_negative_numbers = true)]
     pub seconds: f64,
     /// Output
     #[command(flatten)]
@@ -304,6 +307,7 @@ impl Action {
             | Self::Wait(_)
             | Self::Extend(_)
             | Self::Orphans(_)
+            | Self::Dismiss(_)
             | Self::Doctor(_)
             | Self::Recipes(_)
             | Self::Schema
@@ -351,6 +355,7 @@ impl Action {
                 let command = Command::Orphans { reap: Some(orphans.reap), session: orphans.session.clone() };
                 (command, orphans.output)
             }
+            Self::Dismiss(of) => (Command::Dismiss { session: of.session.clone() }, of.output),
             Self::Doctor(output) => (Command::Doctor {}, *output),
             Self::Recipes(output) => (Command::Recipes {}, *output),
             Self::Attach(_) | Self::Trust(_) | Self::Schema | Self::Completions { .. } | Self::Man => return None,

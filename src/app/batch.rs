@@ -100,6 +100,7 @@ impl Batch<'_> {
             | Command::Sweep(_)
             | Command::Orphans { .. }
             | Command::Extend { .. }
+            | Command::Dismiss { .. }
             | Command::Doctor {}
             | Command::Recipes {} => {}
         }

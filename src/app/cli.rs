@@ -80,8 +80,9 @@ pub fn complain(error: &AppError, as_json: bool) {
         let value: Value = json!({ "error": { "kind": error.kind, "message": message } });
         say(&format!("{value}\n"));
     } else {
-        let line = format!("cookbook-tui: {}\n", crate::text::escape(&message));
-        std::io::stderr().write_all(line.as_bytes()).ok();
+        let lines: Vec<_> = message.lines().map(crate::text::escape).collect();
+        let text = format!("cookbook-tui: {}\n", lines.join("\n"));
+        std::io::stderr().write_all(text.as_bytes()).ok();
     }
 }
 

@@ -93,6 +93,11 @@ pub enum Command {
         /// Seconds from now.
         ceiling_s: f64,
     },
+    /// Forgets a session that is over; its log stays.
+    Dismiss {
+        /// Which session.
+        session: String,
+    },
     /// How this host stands.
     Doctor {},
     /// What can be launched.
@@ -283,6 +288,8 @@ pub struct ReapReport {
     pub kept: usize,
     /// Not ours to judge, or not readable; kept.
     pub quarantined: usize,
+    /// Sessions that their wardens ended while nobody watched, each with its reason.
+    pub ended: Vec<String>,
     /// How the process table was read.
     pub inspector: String,
 }

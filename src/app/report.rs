@@ -20,7 +20,10 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Receipt(receipt) => self::receipt(receipt),
         Answer::Restarted { receipt, launched } => format!("{}{}", self::receipt(receipt), self::launched(launched)),
         Answer::Orphans(orphans) => self::orphans(orphans),
-        Answer::Extended(not_after) => format!("it may live until {not_after:.0} (seconds since the Unix epoch)\n"),
+        Answer::Extended(not_after) => {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+            format!("it may live for another {}\n", age(not_after - now.map_or(0.0, |now| now.as_secs_f64()) + 1.0))
+        }
         Answer::Doctor(checks) => doctor(checks),
         Answer::Recipes(rows) => {
             let cells = rows.iter().map(|row| {

@@ -60,6 +60,7 @@ fn words() -> Value {
         "host": { "enum": ["pty", "tmux"] },
         "error_kind": { "enum": ["usage", "config", "not_found", "refused", "failed", "unverifiable", "timeout",
             "tmux", "pty", "state", "io", "internal"] },
+        "size": { "type": "integer", "minimum": 1, "maximum": 10_000 },
         "seconds": { "type": "number", "minimum": 0 },
         "identity": object(
             &json!({ "pid": reference("pid"), "start_token": reference("start_token") }),
@@ -92,7 +93,7 @@ fn request() -> Value {
         ),
         (
             "resize",
-            json!({ "session": { "type": "string" }, "rows": { "type": "integer" }, "cols": { "type": "integer" } }),
+            json!({ "session": { "type": "string" }, "rows": reference("size"), "cols": reference("size") }),
             json!({}),
         ),
         ("logs", session(), json!({ "tail": { "type": "integer", "minimum": 0 } })),
@@ -104,6 +105,7 @@ fn request() -> Value {
                 "dry_run": flag(), "confirm": list("identity") }),
         ),
         ("doctor", json!({}), json!({})),
+        ("dismiss", session(), json!({})),
         ("orphans", json!({}), json!({ "reap": flag(), "session": { "type": "string" } })),
         (
             "extend",
@@ -188,6 +190,7 @@ fn results() -> Value {
         "stop": reference("receipt"),
         "sweep": reference("receipt"),
         "extend": object(&json!({ "not_after": { "type": "number" } }), &json!({})),
+        "dismiss": empty(),
         "doctor": object(&json!({ "checks": list("check") }), &json!({})),
         "orphans": object(
             &json!({ "orphans": list("session"), "quarantined": list("quarantined"), "swept": list("receipt"),
@@ -299,7 +302,7 @@ fn receipt() -> Value {
             &json!({ "pid": reference("pid"), "start_token": reference("maybe_token"),
                 "outcome": { "enum": ["exited", "survived", "unverifiable", "foreign", "refused", "kept",
                     "already_gone"] } }),
-            &json!({ "reason": text() }),
+            &json!({ "reason": text(), "command": text() }),
         ),
         "refused": object(&json!({ "pid": reference("pid"), "reason": text() }), &json!({})),
         "held": object(

@@ -132,12 +132,16 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     let server = server(args, &paths, &config)?;
     let runtime = Runtime::new(Setup { paths, config, inspector, server })?;
     let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
+    let mut ended = Vec::new();
     if launches {
         // Before anything of this run exists: what earlier runs left is settled, and said.
         let (report, swept) = runtime.reap();
         tracing::info!(?report, "records of earlier runs");
+        ended.extend(report.ended);
         for receipt in swept {
             tracing::warn!(session = receipt.session, dead = ?receipt.dead, "a session of an earlier run was ended");
+            let how = if receipt.dead == Some(true) { "nothing is left" } else { "not everything is known to be dead" };
+            ended.push(format!("{}: left by an earlier run, ended now; {how}", receipt.session));
         }
     }
     match (&args.action, input) {
@@ -151,12 +155,12 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
             runtime.watch();
             Ok(batch::run(&runtime, input, args.fail_fast, &signals(&runtime)))
         }
-        (None, None) => show(&runtime, args, link),
+        (None, None) => show(&runtime, args, link, ended),
     }
 }
 
 /// Opens the screen. What its end leaves behind is said once the terminal is a person's again.
-fn show(runtime: &Runtime, args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
+fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) -> Result<Exit, AppError> {
     keep_children();
     runtime.watch();
     let ui = runtime.ui();
@@ -164,7 +168,7 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>) -> Result<Exit, AppE
     let theme = Theme::resolve(choice, |name| std::env::var(name).ok());
     let (sender, events) = channel();
     let bridge = Bridge::new(runtime.clone(), sender.clone());
-    for note in runtime.notes() {
+    for note in runtime.notes().into_iter().chain(ended) {
         sender.send(UiEvent::Note(note)).ok();
     }
     let stuck = runtime.clone();

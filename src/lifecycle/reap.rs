@@ -24,6 +24,8 @@ pub struct View {
     pub workload: VerdictKind,
     /// Identities that a stop had captured before it was interrupted, and that are still there.
     pub captured: Vec<VerdictKind>,
+    /// A stop has ended everything but what was left alive on purpose.
+    pub settled: bool,
     /// The workload is gone, but its process group or kernel session still has members.
     pub populated: bool,
 }
@@ -62,6 +64,10 @@ pub fn decide(view: &View) -> Decision {
     if !view.expired && (attended || view.background) {
         return Decision::Keep;
     }
+    // Its warden leaves with the last of them; until then they are shown and left alive.
+    if view.settled && view.warden == Some(Owned) {
+        return Decision::Keep;
+    }
     let all = || view.warden.into_iter().chain([view.workload]).chain(view.captured.iter().copied());
     if all().any(|verdict| verdict == Owned) {
         return Decision::TearDown;
@@ -90,6 +96,7 @@ mod tests {
             warden: Some(Gone),
             workload: Gone,
             captured: Vec::new(),
+            settled: false,
             populated: false,
         }
     }
@@ -112,6 +119,8 @@ mod tests {
         check(|v| (v.background, v.workload) = (true, Owned), Decision::Keep);
         check(|v| (v.background, v.expired, v.workload) = (true, true, Owned), Decision::TearDown);
         check(|v| (v.spawner, v.expired, v.workload) = (Owned, true, Owned), Decision::TearDown);
+        check(|v| (v.settled, v.warden) = (true, Some(Owned)), Decision::Keep);
+        check(|v| (v.settled, v.warden) = (true, Some(Gone)), Decision::AlreadyGone);
     }
 
     #[test]
@@ -144,6 +153,7 @@ mod tests {
                             warden: Some(warden),
                             workload,
                             captured: Vec::new(),
+                            settled: false,
                         };
                         let decision = decide(&view);
                         if decision == Decision::TearDown {

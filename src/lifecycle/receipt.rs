@@ -130,6 +130,9 @@ pub struct Outcome {
     pub pid: Pid,
     /// `None` where the identity could not be read.
     pub start_token: Option<StartToken>,
+    /// The masked command line, where it was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// What was observed.
     pub outcome: OutcomeKind,
     /// Why, where that is not plain.

@@ -14,6 +14,9 @@ pub struct Scope {
     pub warden: Option<Identity>,
     /// Our front of the session: the root of its first tmux pane.
     pub front: Option<Identity>,
+    /// The kernel session that the workload was launched into. Below a warden that lives it counts without its
+    /// leader: the warden has watched without a gap, and the kernel does not reuse the number meanwhile.
+    pub sid: Option<i32>,
     /// The roots of all panes: bound to identities when tmux named them, and never bare pids, because a stop
     /// lasts long enough for a pid to be reused.
     pub panes: Vec<Identity>,

@@ -13,7 +13,7 @@ use super::identity::{Identity, Pid};
 use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
 use super::plan;
 use super::receipt::{Bystander, Outcome, OutcomeKind, Receipt, Refused, StillHeld};
-use super::rows::{bystander, lookalikes, row};
+use super::rows::{bystander, known_command_of, lookalikes, row};
 use super::teardown::{Ladder, State};
 use super::tether::CapturedRecord;
 use super::tree::{Captured, Depth, Fate, Member, Scope, capture};
@@ -342,9 +342,11 @@ fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspec
             }
             OutcomeKind::Exited | OutcomeKind::Foreign | OutcomeKind::Kept | OutcomeKind::AlreadyGone => {}
         }
+        let command = result.members.get(identity).map(known_command_of).filter(|command| !command.is_empty());
         receipt.outcomes.push(Outcome {
             pid: identity.pid,
             start_token: Some(identity.token.clone()),
+            command,
             outcome,
             reason,
         });
@@ -363,6 +365,7 @@ fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspec
         receipt.outcomes.push(Outcome {
             pid: error.pid,
             start_token: None,
+            command: None,
             outcome: OutcomeKind::Unverifiable,
             reason,
         });
@@ -413,7 +416,8 @@ fn fill_beside<'a>(receipt: &mut Receipt, members: impl Iterator<Item = &'a Memb
                 (OutcomeKind::Refused, reason.clone())
             }
         };
-        receipt.outcomes.push(Outcome { pid, start_token: token, outcome, reason: Some(reason) });
+        let command = Some(known_command_of(member));
+        receipt.outcomes.push(Outcome { pid, start_token: token, command, outcome, reason: Some(reason) });
     }
 }
 

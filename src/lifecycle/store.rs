@@ -147,6 +147,15 @@ impl Store {
         }
     }
 
+    /// Returns the ids of the sessions with a stored receipt.
+    pub fn receipts(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.sessions()) else { return Vec::new() };
+        let paths = entries.flatten().map(|entry| entry.path());
+        let receipts = paths.filter(|path| path.extension().is_some_and(|extension| extension == "receipt"));
+        let ids = receipts.filter_map(|path| path.file_stem()?.to_str().map(str::to_owned));
+        ids.filter(|id| is_session_id(id)).collect()
+    }
+
     /// Reads how a workload ended, if its warden has recorded it.
     pub fn exit(&self, session: &str) -> Option<ExitRecord> {
         read_json(&self.exit_path(session)).ok().flatten()

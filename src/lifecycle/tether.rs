@@ -187,6 +187,11 @@ impl Tether {
         Ok(())
     }
 
+    /// Tells whether a stop has ended everything but what was left alive on purpose.
+    pub fn is_settled(&self) -> bool {
+        self.captured.is_empty() && self.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Owned)
+    }
+
     /// Returns how the session is to be ended.
     pub fn ladder(&self) -> Ladder {
         let grace = Duration::from_secs_f64(self.grace_s);
@@ -204,6 +209,7 @@ impl Tether {
             workload: Some(self.workload.identity.clone()),
             warden: self.warden.clone(),
             front: self.front.clone(),
+            sid: Some(self.workload.sid).filter(|sid| *sid > 1),
             panes,
             known: self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect(),
             report_escapees: self.report_escapees,

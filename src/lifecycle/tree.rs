@@ -95,6 +95,8 @@ struct Roots {
     front: Option<Pid>,
     /// Kernel sessions whose leader was identified.
     sids: BTreeSet<i32>,
+    /// The recorded kernel session, which counts below the warden.
+    recorded_sid: Option<i32>,
     known: HashMap<Pid, (Start, BTreeSet<Membership>)>,
     unbound: Vec<Unreadable>,
 }
@@ -119,7 +121,7 @@ impl Roots {
         let panes: Vec<Pid> = panes.filter_map(|pane| alive(&Some(pane.clone()))).collect();
         roots.tree.extend(workload.into_iter().chain(panes.iter().copied()));
         roots.sids.extend(workload.into_iter().chain(front).chain(panes).map(Pid::raw));
-        (roots.warden, roots.front) = (warden, front);
+        (roots.warden, roots.front, roots.recorded_sid) = (warden, front, scope.sid);
         for (identity, membership) in &scope.known {
             let super::identity::StartToken::Procfs { boot_id, ticks } = &identity.token else {
                 if verify(identity, inspector).kind == VerdictKind::Owned
@@ -186,6 +188,12 @@ fn members_of(
     for &child in roots.warden.and_then(|warden| children.get(&warden.raw())).into_iter().flatten() {
         if !members.get(&child).is_some_and(|how| how.contains(&Membership::Tree)) {
             walk(child, Membership::Reparented, &mut members);
+        }
+    }
+    for (pid, how) in &mut members {
+        let came_back = how.contains(&Membership::Reparented);
+        if came_back && snapshot.of(*pid).is_some_and(|facts| Some(facts.sid) == roots.recorded_sid) {
+            how.insert(Membership::Sid);
         }
     }
     for facts in snapshot.iter().filter(|facts| roots.sids.contains(&facts.sid)) {
@@ -478,6 +486,26 @@ mod tests {
                 (41, &[Sid]),
             ],
         );
+    }
+
+    #[test]
+    fn below_the_warden_the_recorded_session_counts_without_its_leader() {
+        use Membership::{Reparented, Sid};
+        let roots = Roots { warden: Some(pid(10)), recorded_sid: Some(30), ..Roots::default() };
+        check(
+            &roots,
+            &mut |_| Boundary::Inside,
+            &[
+                (20, &[Reparented]),
+                (21, &[Reparented]),
+                (22, &[Reparented]),
+                (30, &[Reparented, Sid]),
+                (31, &[Reparented, Sid]),
+            ],
+        );
+        // Without a warden a recorded number proves nothing.
+        let roots = Roots { recorded_sid: Some(20), ..Roots::default() };
+        check(&roots, &mut |_| Boundary::Inside, &[]);
     }
 
     #[test]

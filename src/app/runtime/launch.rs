@@ -139,10 +139,15 @@ impl Inner {
             tmux_tmpdir: tmux_tmpdir.as_deref(),
         };
         let env = build(std::env::vars_os(), &ingredients);
+        let typed = match command {
+            Some(CommandLine::Line(line)) => first_program(line),
+            Some(CommandLine::Argv(_)) | None => None,
+        };
         let program = || {
             Path::new(&argv[0]).file_name().map_or_else(|| argv[0].clone(), |name| name.to_string_lossy().into_owned())
         };
-        let name = request.name.clone().or_else(|| recipe.map(|recipe| recipe.name.clone())).unwrap_or_else(program);
+        let name =
+            request.name.clone().or_else(|| recipe.map(|recipe| recipe.name.clone())).or(typed).unwrap_or_else(program);
         let report = match recipe.map(|recipe| &recipe.escapees) {
             Some(Escapees::Report) => true,
             Some(Escapees::Sweep) => false,
@@ -430,7 +435,7 @@ pub(super) fn grace(seconds: Option<f64>) -> Result<f64, AppError> {
     if seconds.is_finite() && (0.0..=86_400.0).contains(&seconds) {
         Ok(seconds)
     } else {
-        Err(usage(format!("grace_s is {seconds}: it must be a number of seconds from 0 to 86400")))
+        Err(usage(format!("grace_s is {seconds:?}: it must be a number of seconds from 0 to 86400")))
     }
 }
 
@@ -439,8 +444,17 @@ pub(super) fn ceiling(seconds: f64) -> Result<f64, AppError> {
     if seconds.is_finite() && seconds > 0.0 && seconds <= 3650.0 * DAY_S {
         Ok(seconds)
     } else {
-        Err(usage(format!("ceiling_s is {seconds}: it must be a number of seconds above 0 and at most ten years")))
+        Err(usage(format!("ceiling_s is {seconds:?}: it must be a number of seconds above 0 and at most ten years")))
     }
+}
+
+/// Returns the name of the first program in a line for `sh -c`, where it is plain to see.
+fn first_program(line: &str) -> Option<String> {
+    let mut words =
+        line.split_whitespace().skip_while(|word| word.contains('=') || ["exec", "env", "nohup"].contains(word));
+    let name = words.next()?.rsplit('/').next()?;
+    let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_.-+".contains(c));
+    plain.then(|| name.to_owned())
 }
 
 fn working_directory(request: Option<&str>, recipe: Option<&Path>) -> Result<PathBuf, AppError> {

@@ -154,6 +154,7 @@ impl Runtime {
                 .orphans(reap.unwrap_or(false), session.as_deref())
                 .map(|orphans| Answer::Orphans(Box::new(orphans))),
             Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
+            Command::Dismiss { session } => inner.dismiss_over(session).map(|()| Answer::Done),
             Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),
             Command::Recipes {} => Ok(Answer::Recipes(inner.config.rows())),
             // The batch writes the events; there is nothing to carry out here.

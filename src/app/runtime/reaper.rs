@@ -9,10 +9,12 @@ use super::Inner;
 use super::launch::boottime;
 use super::session::Session;
 use crate::app::command::{Orphan, Orphans, ReapReport};
-use crate::app::error::AppError;
+use crate::app::contract::HostKind;
+use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::store::read_json;
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -55,7 +57,7 @@ impl Inner {
                         over.push(session);
                     }
                 }
-                Decision::TearDown => match self.end_unattended(&session) {
+                Decision::TearDown => match self.end_unattended(&session, false) {
                     Ok(receipt) if receipt.dead == Some(true) => {
                         report.torn_down += 1;
                         swept.push(receipt);
@@ -71,7 +73,12 @@ impl Inner {
                 },
                 Decision::AlreadyGone => {
                     report.already_gone += 1;
-                    self.dismiss(&session);
+                    // A dead pane keeps its tmux session open.
+                    if self.host_is_open(&session) {
+                        swept.extend(self.end_unattended(&session, false).ok());
+                    } else {
+                        self.dismiss(&session);
+                    }
                 }
                 Decision::Foreign => {
                     report.foreign += 1;
@@ -82,6 +89,7 @@ impl Inner {
                 Decision::Quarantine => report.quarantined += 1,
             }
         }
+        report.ended = self.tell_ended();
         let too_many = over.len().saturating_sub(OVER_MAX);
         for session in over.into_iter().take(too_many) {
             if session.state().sample.rows.is_empty() && !self.host_is_open(&session) {
@@ -95,12 +103,38 @@ impl Inner {
         super::hosts::is_open(self, session, session.tether().tmux.as_ref())
     }
 
+    /// Forgets a session that is over, at a person's word.
+    pub(super) fn dismiss_over(&self, reference: &str) -> Result<(), AppError> {
+        let session = self.find(reference)?;
+        self.sample_one(&session);
+        let refuse = |why: String| AppError::new(ErrorKind::Refused, format!("{} is not dismissed: {why}", session.id));
+        if !session.phase().0.is_over() {
+            return Err(refuse("it still runs; stop it first".into()));
+        }
+        let left = session
+            .state()
+            .sample
+            .rows
+            .values()
+            .find(|left| left.row.verdict != VerdictKind::Gone)
+            .map(|left| left.row.pid);
+        if let Some(pid) = left {
+            return Err(refuse(format!("pid {pid} of it lives; `sweep` or `orphans --reap` ends it")));
+        }
+        if !session.state().settled && session.host == HostKind::Tmux && self.host_is_open(&session) {
+            return Err(refuse("its tmux session is still open; stop it first".into()));
+        }
+        self.dismiss(&session);
+        Ok(())
+    }
+
     /// Forgets a session of which nothing is left.
-    fn dismiss(&self, session: &Arc<Session>) {
+    pub(super) fn dismiss(&self, session: &Arc<Session>) {
         if self.store.remove(&session.id).is_err() {
             return;
         }
         self.store.forget(&session.id);
+        self.forget_private_tmux(&session.id);
         let mut sessions = self.lock();
         sessions.by_id.remove(&session.id);
         sessions.order.retain(|id| *id != session.id);
@@ -127,6 +161,7 @@ impl Inner {
             warden: tether.warden.as_ref().map(judge),
             workload,
             captured: tether.captured.iter().map(|record| judge(&record.identity)).collect(),
+            settled: tether.is_settled(),
             populated: left && self.is_populated(tether, workload),
         }
     }
@@ -140,6 +175,26 @@ impl Inner {
             let reused = workload == VerdictKind::Foreign && (facts.pid == own || facts.pgid == own.raw());
             !facts.ended() && !reused && (facts.pgid == tether.workload.pgid || facts.sid == tether.workload.sid)
         })
+    }
+
+    /// Says which sessions their wardens ended while nobody watched, and forgets what was kept to say so.
+    fn tell_ended(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        for session in self.store.receipts() {
+            // Whoever holds the lock is writing it right now.
+            let free = self.store.lock(&session, Duration::ZERO).is_ok();
+            if !free || self.store.tether_path(&session).exists() || self.lock().by_id.contains_key(&session) {
+                continue;
+            }
+            if let Ok(Some(receipt)) = read_json::<Receipt>(&self.store.receipt_path(&session)) {
+                let why = receipt.notes.first().cloned().unwrap_or_else(|| "it was stopped".into());
+                let how =
+                    if receipt.dead == Some(true) { "nothing is left" } else { "not everything is known to be dead" };
+                told.push(format!("{session}: {why}; {how}"));
+            }
+            self.store.forget(&session);
+        }
+        told
     }
 
     /// Answers `orphans`: who is left without a manager, and, if asked, ends them.
@@ -165,7 +220,7 @@ impl Inner {
             self.sample_one(&session);
             orphans.push(orphan(self, &session, decision));
             if reap && matches!(decision, Decision::TearDown | Decision::Keep) {
-                swept.push(self.end_unattended(&session)?);
+                swept.push(self.end_unattended(&session, only.is_some())?);
             }
         }
         let (report, more) = if reap { self.reap() } else { (self.count(), Vec::new()) };

@@ -36,6 +36,7 @@ pub(super) struct Session {
 }
 
 /// What changes.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each seen at its own time")]
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) tether: Tether,
@@ -43,6 +44,8 @@ pub(super) struct State {
     pub(super) exit: Option<ExitRecord>,
     /// The workload was observed dead; its status may still be unknown.
     pub(super) over: bool,
+    /// Another cookbook-tui, or its warden, has stopped it.
+    pub(super) elsewhere: bool,
     /// The tether is gone: everything was observed dead.
     pub(super) settled: bool,
     pub(super) receipt: Option<Receipt>,
@@ -86,6 +89,7 @@ impl Session {
             stopping: false,
             exit: None,
             over: false,
+            elsewhere: false,
             settled: false,
             receipt: None,
             last_phase: None,
@@ -119,6 +123,9 @@ impl State {
         }
         if self.receipt.as_ref().is_some_and(|receipt| receipt.dead == Some(true)) {
             return (Phase::Exited, Some("stopped".into()));
+        }
+        if self.elsewhere {
+            return (Phase::Exited, Some("stopped by another cookbook-tui or its warden".into()));
         }
         if let Some(exit) = &self.exit {
             return match (exit.code, &exit.signal) {

@@ -30,6 +30,7 @@ const STOP_COMMAND: Duration = Duration::from_secs(30);
 
 /// The part of a request that stop, sweep and restart share.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "independent wishes")]
 struct How<'a> {
     grace_s: Option<f64>,
     force: bool,
@@ -37,6 +38,8 @@ struct How<'a> {
     dry_run: bool,
     confirm: Option<&'a [Identity]>,
     sweep: bool,
+    /// Ends those that the recipe only reports, too: a person has named the session and seen them.
+    end_escapees: bool,
 }
 
 impl Inner {
@@ -48,14 +51,14 @@ impl Inner {
             timeout_s: request.timeout_s,
             dry_run: request.dry_run.unwrap_or(false),
             confirm: request.confirm.as_deref(),
-            sweep: false,
+            ..How::default()
         };
         self.end(&session, how)
     }
 
     /// Ends what is left of a session that nobody looks after.
-    pub(super) fn end_unattended(self: &Arc<Self>, session: &Arc<Session>) -> Result<Receipt, AppError> {
-        self.end(session, How::default())
+    pub(super) fn end_unattended(self: &Arc<Self>, session: &Arc<Session>, named: bool) -> Result<Receipt, AppError> {
+        self.end(session, How { end_escapees: named, ..How::default() })
     }
 
     /// Lets a session live until `seconds` from now. Its warden reads the record when its timer fires.
@@ -137,6 +140,8 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Failed, message));
         }
         let launched = self.launch(&request)?;
+        // The new one stands for the old one.
+        self.dismiss(&session);
         Ok(Answer::Restarted { receipt: Box::new(receipt), launched })
     }
 
@@ -202,7 +207,7 @@ impl Inner {
                 Some(Duration::from_secs_f64(seconds))
             }
             Some(seconds) => {
-                let message = format!("timeout_s is {seconds}: it must be a number of seconds from 0 to 86400");
+                let message = format!("timeout_s is {seconds:?}: it must be a number of seconds from 0 to 86400");
                 return Err(AppError::new(ErrorKind::Usage, message));
             }
         };
@@ -229,6 +234,8 @@ impl Inner {
         if containment.len() < tether.containment.len() {
             notes.push("its warden was gone: membership rested on parents and kernel sessions alone".into());
         }
+        let mut tether = tether;
+        tether.report_escapees &= !how.end_escapees;
         let mut host = SessionHost { inner: self, session, tether, recorded, notes: Vec::new(), asked: false };
         let order = Order {
             session: &session.id,
@@ -236,7 +243,8 @@ impl Inner {
             dry_run: how.dry_run,
             confirm: how.confirm,
             timeout: timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())),
-            sweep: how.sweep,
+            // A session that is over is closed like any other; `sweep` without a host is the warden's.
+            sweep: false,
         };
         let outcome = stop(&order, &mut host, &guard, &self.inspector, &mut |seen| self.tell(session, seen));
         let mut receipt = match outcome {
@@ -334,12 +342,18 @@ impl Inner {
     fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &Receipt) {
         write_json(&self.store.receipt_path(&session.id), receipt).ok();
         let clean = receipt.dead == Some(true) && receipt.host_closed;
+        // Whoever was left alive on purpose must still be found: by `ls`, `orphans`, and the next start.
+        let left_alive = clean && !(receipt.escapees.is_empty() && receipt.kept.is_empty());
+        let clean = clean && !left_alive;
         if clean {
             self.store.remove(&session.id).ok();
         } else {
             let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
             let (verdict, reason) = left_behind(receipt);
             tether.last = Some(Last { verdict, reason, at });
+            if left_alive {
+                tether.captured.clear();
+            }
             self.store.save(&tether).ok();
         }
         for outcome in receipt.outcomes.iter().filter(|row| row.outcome == OutcomeKind::Survived) {
@@ -407,6 +421,10 @@ fn left_behind(receipt: &Receipt) -> (VerdictKind, String) {
     }
     if let Some(row) = receipt.outcomes.iter().find(|row| row.outcome == OutcomeKind::Unverifiable) {
         return (VerdictKind::Unverifiable, format!("pid {}: {}", row.pid, row.reason.clone().unwrap_or_default()));
+    }
+    if let Some(row) = receipt.escapees.iter().chain(&receipt.kept).next().filter(|_| receipt.is_clean()) {
+        let why = row.reason.clone().unwrap_or_default();
+        return (VerdictKind::Owned, format!("pid {} was left alive: {why}", row.pid));
     }
     let reason = receipt.notes.first().cloned().unwrap_or_else(|| "its host is still open".into());
     (VerdictKind::Unverifiable, reason)

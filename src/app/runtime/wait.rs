@@ -29,7 +29,7 @@ impl Inner {
             Some(seconds) => {
                 return Err(AppError::new(
                     ErrorKind::Usage,
-                    format!("timeout_s is {seconds}: it must be a number of seconds from 0"),
+                    format!("timeout_s is {seconds:?}: it must be a number of seconds from 0"),
                 ));
             }
         };

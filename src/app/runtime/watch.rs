@@ -59,9 +59,14 @@ impl Inner {
                 warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
             let exit = self.store.exit(&session.id);
             if exit.is_some() || !alive || Instant::now() >= until {
+                // Whoever else stops it holds its lock now, or has removed its record by now.
+                let busy = !session.state().stopping
+                    && (self.store.lock(&session.id, Duration::ZERO).is_err()
+                        || !self.store.tether_path(&session.id).exists());
                 let mut state = session.state();
                 state.exit = state.exit.take().or(exit);
                 state.over = true;
+                state.elsewhere = busy && state.receipt.is_none();
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -77,6 +82,10 @@ impl Inner {
         }
         let exit = session.state().exit.clone();
         let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));
+        if session.state().elsewhere {
+            self.sample_one(session);
+            return self.changed();
+        }
         self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal });
         self.sample_one(session);
         self.changed();

@@ -243,7 +243,7 @@ pub(super) fn plan() -> Receipt {
 }
 
 fn outcome(raw: i32, outcome: OutcomeKind, reason: Option<&str>) -> Outcome {
-    Outcome { pid: pid(raw), start_token: Some(token(raw)), outcome, reason: reason.map(str::to_owned) }
+    Outcome { pid: pid(raw), start_token: Some(token(raw)), command: None, outcome, reason: reason.map(str::to_owned) }
 }
 
 /// A receipt in which nearly everything went wrong.

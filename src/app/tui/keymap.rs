@@ -99,6 +99,8 @@ pub enum Action {
     Doctor,
     /// Lets the session live longer.
     Extend,
+    /// Forgets a session that is over.
+    Dismiss,
     /// Copies what is selected or shown.
     Copy,
     /// Opens the help.
@@ -253,6 +255,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),
     bind(&[Panes], &[c('o')], Action::Orphans, "", "list what is left of sessions without a manager"),
     bind(&[Panes], &[c('+')], Action::Extend, "", "let the session live for 30 more days"),
+    bind(&[Panes], &[c('f')], Action::Dismiss, "", "forget a session that is over; its log stays"),
     bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
     bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
     bind(

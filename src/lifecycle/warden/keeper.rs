@@ -23,8 +23,9 @@ use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Host, Order, stop};
 use crate::lifecycle::store::{Store, write_json};
 use crate::lifecycle::teardown::{GRACE, Ladder};
-use crate::lifecycle::tether::{CapturedRecord, ExitRecord, PROTOCOL, Tether};
+use crate::lifecycle::tether::{CapturedRecord, ExitRecord, Last, PROTOCOL, Tether};
 use crate::lifecycle::tree::{Captured, Scope, WARDEN_NAME};
+use crate::lifecycle::verdict::VerdictKind;
 
 /// How long the manager may take to write the tether down.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -276,6 +277,8 @@ impl Keeper {
         match store.tether(&self.orders.session) {
             // Whoever held the lock before has finished the stop.
             Ok(None) => true,
+            // What is left was left alive on purpose.
+            Ok(Some(tether)) if tether.is_settled() => true,
             Ok(Some(tether)) => self.end_tree(cause, Some((&store, tether))),
             Err(_) => self.end_tree(cause, None),
         }
@@ -294,8 +297,23 @@ impl Keeper {
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));
         if let Some(store) = store {
             write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
-            if receipt.dead == Some(true) {
-                store.remove(&self.orders.session).ok();
+            let left_alive = receipt.escapees.iter().chain(&receipt.kept).next().map(|row| row.pid);
+            // A tmux session with its dead pane may still be open; whoever knows tmux closes it and the record.
+            let left = match (left_alive, self.host) {
+                (Some(pid), _) => Some((VerdictKind::Owned, format!("pid {pid} was left alive on purpose"))),
+                (None, HostStage::Tmux) => Some((VerdictKind::Gone, format!("ended by its warden: {cause}"))),
+                (None, HostStage::Pty) => None,
+            };
+            match (receipt.dead, left, below.tether) {
+                (Some(true), None, _) => drop(store.remove(&self.orders.session)),
+                (Some(true), Some((verdict, reason)), Some(mut tether)) => {
+                    // It must still be found, by whoever looks next.
+                    let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+                    tether.last = Some(Last { verdict, reason, at });
+                    tether.captured.clear();
+                    store.save(&tether).ok();
+                }
+                (_, _, _) => {}
             }
         }
         true

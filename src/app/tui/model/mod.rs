@@ -105,6 +105,8 @@ pub(super) enum Pending {
     Report,
     /// A longer life for the session of this name.
     Extend(String),
+    /// The session of this name is to be forgotten.
+    Dismiss(String),
 }
 
 /// The state of the screen.

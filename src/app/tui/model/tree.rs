@@ -105,7 +105,8 @@ impl TreeState {
         self.gone.iter().map(|(_, since)| *since + LINGER).min()
     }
 
-    /// Returns the lines: the members as a tree, then our own processes, then those only reported.
+    /// Returns the lines: the members as a tree, our own processes, escapees, then who has just gone (the dead
+    /// never push the living out of sight), and last those that only look alike.
     pub fn lines(&self) -> Vec<TreeLine<'_>> {
         let Some(tree) = &self.tree else { return Vec::new() };
         let mut rows: Vec<&ProcessRow> = Vec::with_capacity(tree.processes.len() + self.gone.len());
@@ -115,9 +116,11 @@ impl TreeState {
         let left = self.gone.iter().map(|(row, _)| row);
         rows.extend(left.filter(|row| !tree.processes.iter().any(|now| now.pid == row.pid)));
         rows.sort_by_key(|row| row.pid);
-        let mut lines = as_tree(&rows);
+        let (gone, live): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.verdict == VerdictKind::Gone);
+        let mut lines = as_tree(&live);
         lines.extend(tree.supervisors.iter().map(TreeLine::Supervisor));
         lines.extend(tree.escapees.iter().map(|row| TreeLine::Bystander { what: "escapee", row }));
+        lines.extend(as_tree(&gone));
         lines.extend(tree.lookalikes.iter().map(|row| TreeLine::Bystander { what: "lookalike", row }));
         lines
     }
@@ -252,7 +255,7 @@ mod tests {
         state.mark_gone(2, now);
         let lines = state.lines();
         let TreeLine::Process { row: second, guides } = &lines[1] else { panic!("not a process") };
-        assert_eq!((second.verdict, guides.as_str()), (VerdictKind::Gone, "└ "));
+        assert_eq!((second.verdict, guides.as_str()), (VerdictKind::Gone, ""));
         assert_eq!(state.deadline(), Some(now + LINGER));
         state.expire(now + LINGER);
         assert_eq!((state.lines().len(), state.deadline()), (1, None));

@@ -100,6 +100,8 @@ impl Turn<'_> {
                 self.note(Tone::Good, &format!("{name} may live for 30 more days"));
             }
             (Pending::Extend(_), Err(error)) => self.failed("Extend", error),
+            (Pending::Dismiss(name), Ok(Answer::Done)) => self.note(Tone::Plain, &format!("{name} is dismissed")),
+            (Pending::Dismiss(_), Err(error)) => self.failed("Dismiss", error),
             // The sessions are named already; what a dry run would add is missing.
             (Pending::QuitPlan(_), Err(_))
             // An answer to something else: the runtime does not send it.

@@ -56,6 +56,7 @@ impl Turn<'_> {
                 self.run(Command::Doctor {}, Pending::Report);
             }
             Action::Extend => self.extend(),
+            Action::Dismiss => self.dismiss(),
             Action::Copy => self.copy(),
             Action::Help => self.read(Reading::Help),
             Action::Suspend => self.effects.push(Effect::Suspend),
@@ -141,6 +142,10 @@ impl Turn<'_> {
             let text = format!("{} has ended: nobody reads what you type (r starts it again)", row.name);
             return self.note(Tone::Plain, &text);
         }
+        if let Some(owner) = row.owner.as_ref().filter(|_| row.host == HostKind::Pty) {
+            let text = format!("{} belongs to another cookbook-tui ({owner}): type there", row.name);
+            return self.note(Tone::Warn, &text);
+        }
         if self.model.modes().is_none() {
             let text = format!("{} has no terminal here yet", row.name);
             return self.note(Tone::Warn, &text);
@@ -199,6 +204,15 @@ impl Turn<'_> {
         match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
             Some((session, name)) => {
                 self.run(Command::Extend { session, ceiling_s: LIFE_S }, Pending::Extend(name));
+            }
+            None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    fn dismiss(&mut self) {
+        match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
+            Some((session, name)) => {
+                self.run(Command::Dismiss { session }, Pending::Dismiss(name));
             }
             None => self.note(Tone::Plain, "no session is selected (s starts one)"),
         }

@@ -63,6 +63,7 @@ impl Turn<'_> {
             | Action::Orphans
             | Action::Doctor
             | Action::Extend
+            | Action::Dismiss
             | Action::Help
             | Action::Suspend
             | Action::Redraw

@@ -77,7 +77,7 @@ impl<'a> Doc<'a> {
         let theme = self.theme;
         let tone = theme.tone(entry.tone);
         let pid = span(&format!("{:>8}", entry.pid), theme.text());
-        let what = span(&format!("{:<10}", entry.what), tone);
+        let what = span(&format!("{:<9} ", entry.what), tone);
         let mut head = vec![pid, Span::raw("  ")];
         if let Some(verdict) = entry.verdict {
             let word = format!("{:<15}", format!("{} {}", verdict_glyph(verdict), verdict.name()));

@@ -115,7 +115,7 @@ fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt) {
         }
     }
     bystanders(doc, "Kept alive on purpose", "kept", &receipt.kept);
-    named.extend(receipt.kept.iter().map(|row| row.pid));
+    named.extend(receipt.kept.iter().chain(&receipt.escapees).map(|row| row.pid));
     let rest: Vec<_> = plan.iter().filter(|row| !named.contains(&row.pid)).collect();
     if !rest.is_empty() {
         doc.heading("Not signalled", Some(rest.len()), Tone::Dim);
@@ -186,6 +186,16 @@ pub(super) fn quit_lines(model: &Model, quit: &QuitBox, width: u16) -> Vec<Line<
                     reason: "",
                 });
             }
+        }
+        for left in quit.plans.get(&row.session).into_iter().flat_map(|plan| plan.kept.iter().chain(&plan.escapees)) {
+            doc.entry(&Entry {
+                pid: left.pid,
+                verdict: Some(VerdictKind::Owned),
+                what: "stays",
+                tone: Tone::Dim,
+                command: &left.command,
+                reason: left.reason.as_deref().unwrap_or_default(),
+            });
         }
     }
     let staying: Vec<_> =

@@ -55,9 +55,9 @@ pub(super) fn lines(model: &Model, receipt: &Receipt, width: u16) -> Vec<Line<'s
             doc.entry(&Entry {
                 pid: outcome.pid,
                 verdict: None,
-                what: &format!("{word:<8} {:<10}", signals(receipt, outcome.pid)),
+                what: &format!("{word:<8} {:<14}", signals(receipt, outcome.pid)),
                 tone,
-                command: command(receipt, outcome.pid),
+                command: outcome.command.as_deref().unwrap_or_else(|| command(receipt, outcome.pid)),
                 reason: outcome.reason.as_deref().unwrap_or_default(),
             });
         }

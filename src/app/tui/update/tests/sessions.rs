@@ -101,7 +101,7 @@ fn trees_of_other_sessions_are_not_shown() {
 
 #[test]
 fn a_process_that_went_is_dim_for_a_moment() {
-    let mut bench = Bench::full(140, 40);
+    let mut bench = Bench::full(140, 60);
     let session = || "serve-1a2b3c4d".to_owned();
     bench.send(UiEvent::Happened(Event::ProcessGone { session: session(), pid: 4303, command: "w".into() }));
     let mut tree = fixtures::tree();
