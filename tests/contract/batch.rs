@@ -45,10 +45,8 @@ fn ids_come_back_as_they_were() {
         "{\"b\":{\"a\":[1,{}]},\"a\":null}",
     ];
     let rig = Rig::new();
-    let mut input = String::new();
-    for id in ids {
-        input += &format!("{{\"id\":{id},\"cmd\":\"hello\"}}\n{{\"cmd\":\"hello\",\"id\":{id},\"x\":1}}\n");
-    }
+    let pair = |id: &&str| format!("{{\"id\":{id},\"cmd\":\"hello\"}}\n{{\"cmd\":\"hello\",\"id\":{id},\"x\":1}}\n");
+    let input: String = ids.iter().map(pair).collect();
     let ran = rig.script(&[], input.as_bytes());
     let lines = ran.lines();
     assert_eq!(lines.len(), 2 * ids.len(), "{ran:?}");

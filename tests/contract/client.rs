@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::rig::{DEADLINE, wait};
+use crate::schema;
 
 /// A running `cookbook-tui --batch`.
 pub(crate) struct Batch {
@@ -16,6 +17,8 @@ pub(crate) struct Batch {
     input: Option<ChildStdin>,
     lines: Receiver<Vec<u8>>,
     answers: BTreeMap<String, Value>,
+    /// The commands of the requests that were sent, by id.
+    commands: BTreeMap<String, String>,
     /// Every event so far, in the order of arrival.
     pub(crate) events: Vec<Value>,
     /// Every byte so far.
@@ -40,7 +43,16 @@ impl Batch {
             }
         });
         let input = child.stdin.take();
-        Self { child, input, lines, answers: BTreeMap::new(), events: Vec::new(), raw: Vec::new(), last_id: 0 }
+        Self {
+            child,
+            input,
+            lines,
+            answers: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            events: Vec::new(),
+            raw: Vec::new(),
+            last_id: 0,
+        }
     }
 
     pub(crate) fn pid(&self) -> i32 {
@@ -60,6 +72,7 @@ impl Batch {
         self.last_id += 1;
         let id = format!("r{}", self.last_id);
         request["id"] = json!(id);
+        self.commands.insert(id.clone(), request["cmd"].as_str().unwrap_or_default().to_owned());
         self.line(request.to_string().as_bytes());
         id
     }
@@ -74,10 +87,15 @@ impl Batch {
         let value: Value =
             serde_json::from_slice(&line).unwrap_or_else(|_| panic!("not JSON: {:?}", String::from_utf8_lossy(&line)));
         if value.get("event").is_some() {
+            schema::check("event", &value);
             self.events.push(value);
         } else {
-            assert!(value["ok"].is_boolean(), "neither event nor answer: {value}");
-            self.answers.insert(value["id"].as_str().unwrap_or_default().to_owned(), value);
+            let id = value["id"].as_str().unwrap_or_default().to_owned();
+            schema::check("answer", &value);
+            if let (Some(command), true) = (self.commands.get(&id), value["ok"] == json!(true)) {
+                schema::check(&format!("results/{command}"), &value["result"]);
+            }
+            self.answers.insert(id, value);
         }
         true
     }
@@ -102,6 +120,7 @@ impl Batch {
 
     /// Sends a request and waits for its answer, which must be a success.
     pub(crate) fn ok(&mut self, request: Value) -> Value {
+        schema::check("request", &request);
         let shown = request.to_string();
         let id = self.send(request);
         let mut answer = self.answer(&id);

@@ -16,7 +16,7 @@ fn wrapper(ignored: &str, blocked: &str) -> Vec<String> {
     ["python3", "-c", &program].map(str::to_owned).to_vec()
 }
 
-/// Signals 32 and 33 belong to the C library, whose posix_spawn(3) leaves them ignored in every child.
+/// Signals 32 and 33 belong to the C library, whose `posix_spawn(3)` leaves them ignored in every child.
 const OF_THE_LIBRARY: u64 = 0b11 << 31;
 
 /// Returns the masks of `/proc/<pid>/status`: blocked, ignored, caught.

@@ -75,11 +75,9 @@ fn a_stop_is_told_signal_by_signal() {
     let nap = rig.nap();
     let mut strangers = Bystanders::new(&["sleep", &nap]);
     let ledger = rig.ledger("ledger");
-    let script = format!(
-        "{} & {} & wait",
-        ledger.noted_line(&format!("sleep {nap}")),
-        ledger.noted_line(&format!("sleep {nap}"))
-    );
+    // In kernel sessions of their own: no hang-up of the terminal ends them before they are signalled.
+    let worker = ledger.noted_line(&format!("sleep {nap}"));
+    let script = format!("setsid {worker} & setsid {worker} & wait");
     let mut batch = rig.batch();
     batch.ok(json!({"cmd": "subscribe"}));
     let session = batch.launch(json!({"command": script, "kind": "serve", "host": "pty"}));

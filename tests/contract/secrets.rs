@@ -11,39 +11,50 @@ use crate::client::Batch;
 use crate::oracle::{Bystanders, all_pids, argv_of};
 use crate::rig::{Rig, until, walk};
 
-/// Every secret of these tests begins like this.
-const CANARY: &str = "zqCanary7";
+/// What every secret of one test begins with, and nothing else in the world.
+#[derive(Clone)]
+struct Canary(String);
 
-fn holds_canary(bytes: &[u8]) -> bool {
-    bytes.windows(CANARY.len()).any(|window| window == CANARY.as_bytes())
+impl Canary {
+    fn new(rig: &Rig) -> Self {
+        Self(format!("zqCanary{}x", rig.nap().split('.').next_back().unwrap()))
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        bytes.windows(self.0.len()).any(|window| window == self.0.as_bytes())
+    }
+
+    fn with(&self, end: &str) -> String {
+        format!("{}{end}", self.0)
+    }
+
+    /// Returns everybody whose arguments (or environment) hold one.
+    fn carriers(&self, file: &str) -> BTreeSet<i32> {
+        let carries = |pid: &i32| fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|bytes| self.is_in(&bytes));
+        all_pids().into_iter().filter(carries).collect()
+    }
 }
 
-fn check_files(rig: &Rig, when: &str) {
+fn check_files(rig: &Rig, canary: &Canary, when: &str) {
     let mut seen = 0;
     for path in [rig.state(), rig.runtime()].iter().flat_map(|dir| walk(dir)) {
-        assert!(!holds_canary(path.as_os_str().as_encoded_bytes()), "{when}: in the name of {}", path.display());
+        assert!(!canary.is_in(path.as_os_str().as_encoded_bytes()), "{when}: in the name of {}", path.display());
         if let Ok(bytes) = fs::read(&path) {
             seen += 1;
-            assert!(!holds_canary(&bytes), "{when}: in {}: {}", path.display(), String::from_utf8_lossy(&bytes));
+            assert!(!canary.is_in(&bytes), "{when}: in {}: {}", path.display(), String::from_utf8_lossy(&bytes));
         }
     }
     assert!(seen > 0, "{when}: no file was looked at");
 }
 
-/// Returns everybody whose arguments (or environment) hold a canary.
-fn carriers(file: &str) -> BTreeSet<i32> {
-    let carries = |pid: &i32| fs::read(format!("/proc/{pid}/{file}")).is_ok_and(|bytes| holds_canary(&bytes));
-    all_pids().into_iter().filter(carries).collect()
-}
-
 /// Runs something while another thread looks at every command line of the host.
-fn watched<T>(work: impl FnOnce() -> T) -> (T, BTreeSet<i32>) {
+fn watched<T>(canary: &Canary, work: impl FnOnce() -> T) -> (T, BTreeSet<i32>) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             let mut seen = BTreeSet::new();
             while !done.load(Ordering::Relaxed) {
-                seen.extend(carriers("cmdline"));
+                seen.extend(canary.carriers("cmdline"));
             }
             seen
         });
@@ -54,28 +65,27 @@ fn watched<T>(work: impl FnOnce() -> T) -> (T, BTreeSet<i32>) {
 }
 
 /// Returns a command that keeps its telling arguments and prints nothing.
-fn telling(nap: &str) -> Vec<String> {
+fn telling(nap: &str, canary: &Canary) -> Vec<String> {
     let script = format!("sleep {nap}; :");
     let mut argv: Vec<String> = ["sh", "-c", &script, "server"].map(str::to_owned).to_vec();
-    argv.extend(["--api-key".into(), format!("{CANARY}A"), format!("--hf-token={CANARY}B")]);
-    argv.extend([format!("HF_TOKEN={CANARY}C"), format!("hf_{CANARY}D"), format!("sk-{CANARY}E")]);
-    argv.extend(["-H".into(), format!("Authorization: Bearer {CANARY}F"), format!("https://u:{CANARY}G@host/p")]);
+    let canary = &canary.0;
+    argv.extend(["--api-key".into(), format!("{canary}A"), format!("--hf-token={canary}B")]);
+    argv.extend([format!("HF_TOKEN={canary}C"), format!("hf_{canary}D"), format!("sk-{canary}E")]);
+    argv.extend(["-H".into(), format!("Authorization: Bearer {canary}F"), format!("https://u:{canary}G@host/p")]);
     argv
 }
 
-fn manager(rig: &Rig) -> Batch {
+fn manager(rig: &Rig, canary: &Canary) -> Batch {
     let mut command = rig.command(&["--log-level", "trace", "--batch"]);
-    command
-        .env("OPENAI_API_KEY", format!("{CANARY}H"))
-        .env("PLAIN_SETTING", format!("{CANARY}I"))
-        .stdin(Stdio::piped());
+    command.env("OPENAI_API_KEY", canary.with("H")).env("PLAIN_SETTING", canary.with("I")).stdin(Stdio::piped());
     Batch::start(command)
 }
 
-fn config(rig: &Rig, argv: &[String], host: &str) {
+fn config(rig: &Rig, argv: &[String], host: &str, canary: &Canary) {
+    let canary = &canary.0;
     let config = format!(
         "[[recipe]]\nname = \"secretive\"\nkind = \"serve\"\nhost = \"{host}\"\ncommand = {}\n\
-         env = {{ RECIPE_TOKEN = \"{CANARY}J\", RECIPE_SETTING = \"{CANARY}K\" }}\n",
+         env = {{ RECIPE_TOKEN = \"{canary}J\", RECIPE_SETTING = \"{canary}K\" }}\n",
         json!(argv)
     );
     rig.write("home/config/cookbook-tui/config.toml", &config);
@@ -83,19 +93,20 @@ fn config(rig: &Rig, argv: &[String], host: &str) {
 
 fn check_host(host: &str) {
     let rig = Rig::new();
-    let nap = rig.nap();
-    let argv = telling(&nap);
+    let (nap, canary) = (rig.nap(), Canary::new(&rig));
+    let argv = telling(&nap, &canary);
     let words: Vec<&str> = argv.iter().map(String::as_str).collect();
     let mut strangers = Bystanders::new(&words);
     let ledger = rig.ledger("ledger");
     let noted = ledger.noted(&words);
-    config(&rig, &noted, host);
-    let mut batch = manager(&rig);
+    config(&rig, &noted, host, &canary);
+    let mut batch = manager(&rig, &canary);
     batch.ok(json!({"cmd": "subscribe"}));
     let by_command = json!({"command": noted, "host": host, "kind": "serve",
-        "env": {"HF_TOKEN": format!("{CANARY}L"), "MODEL_SETTING": format!("{CANARY}M")}});
-    let ((first, second), mut seen) =
-        watched(|| (batch.launch(by_command), batch.launch(json!({"recipe": "secretive", "name": "by recipe"}))));
+        "env": {"HF_TOKEN": canary.with("L"), "MODEL_SETTING": canary.with("M")}});
+    let ((first, second), mut seen) = watched(&canary, || {
+        (batch.launch(by_command), batch.launch(json!({"recipe": "secretive", "name": "by recipe"})))
+    });
     let workloads = ledger.wait(2);
 
     // It did arrive: arguments, the request's variables, the recipe's, the launcher's own.
@@ -103,7 +114,7 @@ fn check_host(host: &str) {
         until("it is the program by now", || argv_of(workload.pid) == argv);
         let environ = fs::read(format!("/proc/{}/environ", workload.pid)).unwrap();
         for letter in letters {
-            let value = format!("={CANARY}{letter}");
+            let value = format!("={}", canary.with(letter));
             assert!(
                 environ.windows(value.len()).any(|window| window == value.as_bytes()),
                 "{host}: {value} is missing"
@@ -129,16 +140,16 @@ fn check_host(host: &str) {
     }
     batch.ok(json!({"cmd": "list"}));
     batch.ok(json!({"cmd": "recipes"}));
-    seen.extend(carriers("cmdline"));
+    seen.extend(canary.carriers("cmdline"));
     let told: Vec<_> = seen.difference(&allowed).map(|pid| (*pid, argv_of(*pid))).collect();
     assert!(told.is_empty(), "{host}: in the arguments of {told:?}");
     // The launcher has what it was given; nobody else but the workloads has any of it.
     allowed.insert(batch.pid());
-    let told: Vec<_> = carriers("environ").difference(&allowed).map(|pid| (*pid, argv_of(*pid))).collect();
+    let told: Vec<_> = canary.carriers("environ").difference(&allowed).map(|pid| (*pid, argv_of(*pid))).collect();
     assert!(told.is_empty(), "{host}: in the environment of {told:?}");
-    check_files(&rig, "while it runs");
-    check_tmux(&rig, host);
-    check_subcommands(&rig, &first);
+    check_files(&rig, &canary, "while it runs");
+    check_tmux(&rig, &canary, host);
+    check_subcommands(&rig, &canary, &first);
 
     for session in [&first, &second] {
         assert_eq!(batch.ok(json!({"cmd": "stop", "session": session}))["dead"], json!(true));
@@ -149,11 +160,11 @@ fn check_host(host: &str) {
     strangers.assert_alive();
     batch.ok(json!({"cmd": "list"}));
     assert_eq!(batch.finish(), Some(0));
-    assert!(!holds_canary(&batch.raw), "{host}: {}", String::from_utf8_lossy(&batch.raw));
-    check_files(&rig, "after the stop");
+    assert!(!canary.is_in(&batch.raw), "{host}: {}", String::from_utf8_lossy(&batch.raw));
+    check_files(&rig, &canary, "after the stop");
 }
 
-fn check_tmux(rig: &Rig, host: &str) {
+fn check_tmux(rig: &Rig, canary: &Canary, host: &str) {
     if host == "pty" {
         return;
     }
@@ -176,12 +187,12 @@ fn check_tmux(rig: &Rig, host: &str) {
         asked.push(rig.tmux(&["show-environment", "-h", "-t", session]));
     }
     for ran in asked {
-        assert!(!holds_canary(&ran.out), "tmux tells: {ran:?}");
+        assert!(!canary.is_in(&ran.out), "tmux tells: {ran:?}");
     }
     assert!(!rig.tmux(&["show-environment", "-g"]).out.is_empty());
 }
 
-fn check_subcommands(rig: &Rig, session: &str) {
+fn check_subcommands(rig: &Rig, canary: &Canary, session: &str) {
     for words in [
         &["ls"][..],
         &["tree", session],
@@ -194,7 +205,7 @@ fn check_subcommands(rig: &Rig, session: &str) {
             let mut words = words.to_vec();
             words.extend(json.then_some("--json"));
             let ran = rig.run(&words);
-            assert!(!holds_canary(&ran.out) && !holds_canary(&ran.err), "{words:?}: {ran:?}");
+            assert!(!canary.is_in(&ran.out) && !canary.is_in(&ran.err), "{words:?}: {ran:?}");
         }
     }
 }
@@ -212,20 +223,22 @@ fn secrets_stay_with_a_workload_in_tmux() {
 #[test]
 fn errors_do_not_repeat_secrets() {
     let rig = Rig::new();
-    let mut batch = manager(&rig);
-    let argv = telling(&rig.nap());
+    let canary = Canary::new(&rig);
+    let mut batch = manager(&rig, &canary);
+    let argv = telling(&rig.nap(), &canary);
     let mut missing = argv.clone();
-    missing[0] = format!("/no/such/hf_{CANARY}");
+    missing[0] = format!("/no/such/hf_{}", canary.0);
+    let secret = &canary.0;
     let requests: Vec<Value> = vec![
         json!({"cmd": "launch", "command": missing}),
         json!({"cmd": "launch", "command": missing, "host": "tmux"}),
-        json!({"cmd": "launch", "command": ["true"], "env": {format!("HF_TOKEN={CANARY}"): "x"}}),
-        json!({"cmd": "launch", "recipe": format!("hf_{CANARY}abcdef")}),
-        json!({"cmd": "launch", "command": ["true"], "cwd": format!("/no/hf_{CANARY}abcdef")}),
-        json!({"cmd": "launch", "command": ["true"], "machine": format!("https://u:{CANARY}@host")}),
-        json!({"cmd": "stop", "session": format!("sk-{CANARY}abcdef")}),
-        json!({"cmd": "launch", "command": ["true"], "kind": format!("hf_{CANARY}abcdef")}),
-        json!({"cmd": format!("hf_{CANARY}abcdef")}),
+        json!({"cmd": "launch", "command": ["true"], "env": {format!("HF_TOKEN={secret}"): "x"}}),
+        json!({"cmd": "launch", "recipe": format!("hf_{secret}abcdef")}),
+        json!({"cmd": "launch", "command": ["true"], "cwd": format!("/no/hf_{secret}abcdef")}),
+        json!({"cmd": "launch", "command": ["true"], "machine": format!("https://u:{secret}@host")}),
+        json!({"cmd": "stop", "session": format!("sk-{secret}abcdef")}),
+        json!({"cmd": "launch", "command": ["true"], "kind": format!("hf_{secret}abcdef")}),
+        json!({"cmd": format!("hf_{secret}abcdef")}),
     ];
     for request in requests {
         batch.err(request);
@@ -233,32 +246,34 @@ fn errors_do_not_repeat_secrets() {
     let text = json!({"cmd": "launch", "command": argv}).to_string();
     batch.line(&text.as_bytes()[..text.len() - 3]);
     batch.ok(json!({"cmd": "hello"}));
-    assert!(!holds_canary(&batch.raw), "{}", String::from_utf8_lossy(&batch.raw));
-    check_files(&rig, "after the errors");
+    assert!(!canary.is_in(&batch.raw), "{}", String::from_utf8_lossy(&batch.raw));
+    check_files(&rig, &canary, "after the errors");
 }
 
 #[test]
 fn what_is_typed_is_written_down_nowhere() {
     let rig = Rig::new();
-    let mut batch = manager(&rig);
+    let canary = Canary::new(&rig);
+    let mut batch = manager(&rig, &canary);
     batch.ok(json!({"cmd": "subscribe"}));
     for host in ["pty", "tmux"] {
         let command = "stty -echo; echo ready; read x; echo \"length ${#x}\"; sleep 3600";
         let session = batch.launch(json!({"command": command, "host": host}));
         batch.expect_output(&session, "ready");
-        let secret = format!("{CANARY}abc");
+        let secret = canary.with("abc");
         batch.ok(json!({"cmd": "send", "session": session, "text": secret, "keys": ["Enter"]}));
         batch.expect_output(&session, &format!("length {}", secret.len()));
     }
-    assert!(!holds_canary(&batch.raw), "{}", String::from_utf8_lossy(&batch.raw));
-    check_files(&rig, "after typing");
+    assert!(!canary.is_in(&batch.raw), "{}", String::from_utf8_lossy(&batch.raw));
+    check_files(&rig, &canary, "after typing");
 }
 
 #[test]
 fn a_secret_that_was_not_written_down_is_not_made_up_by_a_restart() {
     let rig = Rig::new();
+    let canary = Canary::new(&rig);
     let ledger = rig.ledger("ledger");
-    let argv = telling(&rig.nap());
+    let argv = telling(&rig.nap(), &canary);
     let words: Vec<&str> = argv.iter().map(String::as_str).collect();
     rig.launch_tmux(&["--name", "n"], &ledger.noted(&words));
     let workload = ledger.one();

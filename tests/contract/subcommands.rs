@@ -213,8 +213,11 @@ fn a_stop_by_name_as_json_is_a_receipt() {
         assert!(receipt.get(key).is_some(), "{key}: {receipt}");
     }
     let token = launched["start_token"].clone();
-    let outcome = json!({"pid": workload.pid, "start_token": token, "outcome": "exited"});
-    assert_eq!(receipt["outcomes"], json!([outcome]));
+    let outcomes = receipt["outcomes"].as_array().unwrap();
+    assert_eq!(outcomes.len(), 1, "{receipt}");
+    for (key, value) in [("pid", json!(workload.pid)), ("start_token", token.clone()), ("outcome", json!("exited"))] {
+        assert_eq!(outcomes[0][key], value, "{key}: {receipt}");
+    }
     let sent = json!({"pid": workload.pid, "start_token": token, "signal": "TERM", "via": "pidfd"});
     assert!(receipt["signals"].as_array().unwrap().contains(&sent), "{receipt}");
     assert_eq!(receipt["lookalikes"].as_array().unwrap().len(), 5, "{receipt}");
@@ -332,6 +335,8 @@ fn a_sweep_ends_what_is_left_of_a_server() {
     daemon.assert_ends();
     strangers.assert_alive();
     assert_eq!(rig.json(&["ls"]), json!({"sessions": []}));
+    // What is not listed any more is not there any more.
+    rig.assert_empty();
 }
 
 #[test]

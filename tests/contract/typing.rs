@@ -218,8 +218,7 @@ fn an_interactive_shell_has_its_terminal() {
     let mut batch = rig.batch();
     for host in HOSTS {
         let session = bash(&mut batch, host);
-        let (lines, _) = (batch.ok(json!({"cmd": "logs", "session": session})), ());
-        let text = lines.to_string();
+        let text = batch.ok(json!({"cmd": "logs", "session": session})).to_string();
         for complaint in ["no job control", "cannot set terminal process group", "Inappropriate ioctl"] {
             assert!(!text.contains(complaint), "{host}: {text}");
         }

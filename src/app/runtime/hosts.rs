@@ -1,6 +1,7 @@
 //! What differs between a PTY and tmux when a session is stopped.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::session::Session;
@@ -193,7 +194,23 @@ pub(super) fn panes(inner: &Inner, record: &TmuxRecord) -> Result<Vec<PaneRow>, 
     match server.panes(&session) {
         Ok(rows) => Ok(rows.into_iter().filter(|row| row.server == record.server.pid).collect()),
         Err(TmuxError::NoSession(_)) => Ok(Vec::new()),
+        // A server that is leaving with its last session answers nobody for a moment.
+        Err(TmuxError::NoServer { .. } | TmuxError::ServerLost(_)) if leaves(inner, record) => Ok(Vec::new()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+/// How long a tmux server may take to leave once it does not answer any more.
+const LEAVES: Duration = Duration::from_secs(1);
+
+fn leaves(inner: &Inner, record: &TmuxRecord) -> bool {
+    let until = Instant::now() + LEAVES;
+    loop {
+        match server_state(inner, record) {
+            ServerState::Gone => return true,
+            ServerState::There(_) | ServerState::Unknown(_) if Instant::now() >= until => return false,
+            ServerState::There(_) | ServerState::Unknown(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
     }
 }
 
@@ -206,10 +223,10 @@ fn close_tmux(inner: &Inner, record: &TmuxRecord, captured: &Captured) -> Result
     let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
     match server.kill_session(&session, record.server.pid, captured) {
         Ok(Closed::Killed | Closed::AlreadyGone) => Ok(()),
+        Ok(Closed::NoServer) if leaves(inner, record) => Ok(()),
         Ok(Closed::NoServer) => match server_state(inner, record) {
-            ServerState::Gone => Ok(()),
-            ServerState::There(_) => Err("its tmux server does not answer".into()),
             ServerState::Unknown(reason) => Err(reason),
+            ServerState::Gone | ServerState::There(_) => Err("its tmux server does not answer".into()),
         },
         Err(error) => Err(error.to_string()),
     }
