@@ -15,7 +15,6 @@ use serde_json::{Map, Value, json};
 use super::command::{Answer, Command};
 use super::error::{AppError, ErrorKind, Exit};
 use super::runtime::Runtime;
-use crate::lifecycle::receipt::Receipt;
 
 /// Runs a batch to its end and returns how it ended.
 pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool, interrupted: &Receiver<()>) -> Exit {
@@ -185,7 +184,7 @@ fn judge(answer: &Result<Answer, AppError>) -> Exit {
             // A plan has done nothing yet.
             of_receipt(receipt.plan.is_some() || receipt.is_clean())
         }
-        Ok(Answer::Orphans(orphans)) => of_receipt(orphans.swept.iter().all(Receipt::is_clean)),
+        Ok(Answer::Orphans(orphans)) => of_receipt(orphans.is_clean()),
         Ok(_) => Exit::Ok,
         Err(error) => in_batch(error),
     }

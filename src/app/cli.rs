@@ -48,7 +48,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
             }
             match answer {
                 Answer::Receipt(receipt) if receipt.plan.is_none() && !receipt.is_clean() => Exit::NotClean,
-                Answer::Orphans(orphans) if orphans.swept.iter().any(|receipt| !receipt.is_clean()) => Exit::NotClean,
+                Answer::Orphans(orphans) if !orphans.is_clean() => Exit::NotClean,
                 Answer::Doctor(checks) if checks.iter().any(|check| check.state == CheckState::Fail) => Exit::Failed,
                 Answer::Hello(_)
                 | Answer::Orphans(_)

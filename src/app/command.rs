@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
 use crate::lifecycle::identity::{Identity, StartToken};
-use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::store::Quarantined;
 use crate::lifecycle::tether::Last;
 
@@ -265,6 +265,8 @@ pub struct Orphan {
     pub age_s: f64,
     /// Why it is still here.
     pub reason: String,
+    /// Who is left of it, as far as anybody can tell.
+    pub left: Vec<ProcessRow>,
     /// The last verdict that was written down.
     pub last: Option<Last>,
 }
@@ -305,6 +307,16 @@ pub struct Orphans {
     pub swept: Vec<Receipt>,
     /// Counters.
     pub report: ReapReport,
+    /// It was asked to end them.
+    #[serde(skip)]
+    pub reaped: bool,
+}
+
+impl Orphans {
+    /// Tells whether a reaping, if one was asked for, left nobody behind.
+    pub fn is_clean(&self) -> bool {
+        self.swept.iter().all(Receipt::is_clean) && (!self.reaped || self.report.failed + self.report.unverifiable == 0)
+    }
 }
 
 /// One line of `doctor`.

@@ -215,6 +215,9 @@ fn orphans(orphans: &Orphans) -> String {
         )
         .ok();
         writeln!(text, "  {}", escape(&orphan.reason)).ok();
+        for left in &orphan.left {
+            writeln!(text, "  {:>7} {}: {}", left.pid, left.verdict.name(), escape(&left.command)).ok();
+        }
     }
     for record in &orphans.quarantined {
         writeln!(text, "left alone: {}: {}", escape(&record.path.to_string_lossy()), escape(&record.reason)).ok();

@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use super::guard::Guard;
 use super::identity::Pid;
-use super::inspect::{Facts, Inspector};
+use super::inspect::{Facts, Inspector, Unreadable};
 use super::receipt::{Bystander, ProcessRow};
 use super::tree::{Fate, Member, WARDEN_NAME};
+use super::verdict::VerdictKind;
 use crate::text;
 
 /// Returns the masked command line of a member, and its raw bytes in base64 where UTF-8 lost some.
@@ -61,6 +63,31 @@ pub fn row(member: &Member, inspector: &Inspector, cpu_pct: Option<f64>) -> Proc
     }
 }
 
+/// Returns the row of a process that could not be bound to the session: unverifiable, and never signalled.
+pub fn unbound_row(error: &Unreadable, inspector: &Inspector) -> ProcessRow {
+    let facts = inspector.facts(error.pid).ok().flatten();
+    let shown = facts.as_ref().map(|facts| command(&inspector.argv(error.pid), facts));
+    let (command, command_b64) = shown.unwrap_or_default();
+    ProcessRow {
+        pid: error.pid,
+        ppid: facts.as_ref().map_or(0, |facts| facts.ppid),
+        pgid: facts.as_ref().map_or(0, |facts| facts.pgid),
+        sid: facts.as_ref().map_or(0, |facts| facts.sid),
+        start_token: facts.as_ref().map(|facts| inspector.token(&facts.start)),
+        command,
+        command_b64,
+        state: facts.as_ref().map_or_else(|| "?".to_owned(), |facts| facts.state.to_string()),
+        verdict: VerdictKind::Unverifiable,
+        reason: error.reason.clone(),
+        membership: Vec::new(),
+        protected: None,
+        kept: None,
+        cpu_pct: None,
+        rss_bytes: facts.as_ref().and_then(|facts| facts.rss_bytes),
+        threads: facts.as_ref().map(|facts| facts.threads),
+    }
+}
+
 /// Returns a member as a process that is reported and not signalled.
 pub fn bystander(member: &Member, inspector: &Inspector, reason: &str) -> Bystander {
     Bystander {
@@ -69,6 +96,40 @@ pub fn bystander(member: &Member, inspector: &Inspector, reason: &str) -> Bystan
         command: command_of(member, inspector).0,
         reason: Some(reason.to_owned()),
     }
+}
+
+/// Name of the variable that carries a session's random marker.
+pub const MARKER: &str = "COOKBOOK_TUI_MARKER";
+
+/// Returns the processes that carry the marker of a session without being members: with a warden alive there
+/// are none that it would not have, so they are looked for only without one. A hint, and only reported.
+pub fn marked<'a>(
+    members: impl Iterator<Item = &'a Member>,
+    marker: &str,
+    guard: &Guard,
+    inspector: &Inspector,
+) -> Vec<Bystander> {
+    let known: BTreeSet<Pid> = members.map(|member| member.pinned.identity().pid).collect();
+    let variable = format!("{MARKER}={marker}");
+    let Ok(snapshot) = inspector.scan() else { return Vec::new() };
+    let carries = |facts: &&Facts| {
+        !facts.ended()
+            && !known.contains(&facts.pid)
+            && guard.protects(facts).is_none()
+            && inspector.has_marker(facts.pid, variable.as_bytes())
+    };
+    let mut found: Vec<Bystander> = snapshot
+        .iter()
+        .filter(carries)
+        .map(|facts| Bystander {
+            pid: facts.pid,
+            start_token: Some(inspector.token(&facts.start)),
+            command: command(&inspector.argv(facts.pid), facts).0,
+            reason: Some("carries the session's marker, but nothing else ties it to the session: not signalled".into()),
+        })
+        .collect();
+    found.sort_by_key(|row| row.pid);
+    found
 }
 
 /// Returns the processes of the host whose full command line equals a member's without being members.

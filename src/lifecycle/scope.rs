@@ -17,6 +17,10 @@ pub struct Scope {
     /// The kernel session that the workload was launched into. Below a warden that lives it counts without its
     /// leader: the warden has watched without a gap, and the kernel does not reuse the number meanwhile.
     pub sid: Option<i32>,
+    /// The random marker in the session's environment: a hint that is reported, never a reason to signal.
+    pub marker: Option<String>,
+    /// The process group that the workload was launched into.
+    pub pgid: Option<i32>,
     /// The roots of all panes: bound to identities when tmux named them, and never bare pids, because a stop
     /// lasts long enough for a pid to be reused.
     pub panes: Vec<Identity>,

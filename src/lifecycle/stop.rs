@@ -13,7 +13,7 @@ use super::identity::{Identity, Pid};
 use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
 use super::plan;
 use super::receipt::{Bystander, Outcome, OutcomeKind, Receipt, Refused, StillHeld};
-use super::rows::{bystander, known_command_of, lookalikes, row};
+use super::rows::{bystander, known_command_of, lookalikes, marked, row};
 use super::teardown::{Ladder, State};
 use super::tether::CapturedRecord;
 use super::tree::{Captured, Depth, Fate, Member, Scope, capture};
@@ -95,6 +95,10 @@ pub fn stop(
         return Err(Refusal::HoldsUs(me));
     }
     // The rows read every command line, which is what a plan and a refusal show.
+    let watched = scope
+        .warden
+        .as_ref()
+        .is_some_and(|warden| captured.supervisors.iter().any(|s| s.pinned.identity().pid == warden.pid));
     let mut receipt = begin(order, host.name(), &captured, inspector);
     if let Some(confirmed) = order.confirm {
         plan::newcomers(&captured, confirmed).map_err(Refusal::Changed)?;
@@ -151,9 +155,16 @@ pub fn stop(
         } else {
             result.take_in(left);
         }
-        dismiss(before.supervisors, &mut result, &mut stage, &mut receipt);
+        // A warden that runs this itself does not wait for itself.
+        let others = before.supervisors.into_iter().filter(|s| !guard.is_me(s.pinned.identity().pid)).collect();
+        dismiss(others, &mut result, &mut stage, &mut receipt);
     }
     settle(&mut receipt, &result, blind, inspector);
+    if let Some(marker) = scope.marker.as_deref().filter(|_| !blind && !watched) {
+        let marked = marked(result.members.values(), marker, guard, inspector);
+        let named = receipt.unverified.clone();
+        receipt.escapees.extend(marked.into_iter().filter(|row| !named.contains(&row.pid)));
+    }
     release(&mut receipt, ports, inspector);
     receipt.elapsed_ms = millis(begun.elapsed());
     Ok(receipt)

@@ -210,6 +210,8 @@ impl Tether {
             warden: self.warden.clone(),
             front: self.front.clone(),
             sid: Some(self.workload.sid).filter(|sid| *sid > 1),
+            pgid: Some(self.workload.pgid),
+            marker: Some(self.marker.clone()),
             panes,
             known: self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect(),
             report_escapees: self.report_escapees,

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::authority::{Pin, Pinned, verify};
 use super::guard::Guard;
-use super::identity::{Identity, Pid};
+use super::identity::{Identity, Pid, StartToken};
 use super::inspect::{Facts, Inspector, Kin, Snapshot, Start, Unreadable};
 use super::kept;
 use super::receipt::Membership;
@@ -97,6 +97,8 @@ struct Roots {
     sids: BTreeSet<i32>,
     /// The recorded kernel session, which counts below the warden.
     recorded_sid: Option<i32>,
+    /// Numbers of a kernel session and a group that nobody watches any more.
+    unwatched: Option<(i32, i32)>,
     known: HashMap<Pid, (Start, BTreeSet<Membership>)>,
     unbound: Vec<Unreadable>,
 }
@@ -122,10 +124,17 @@ impl Roots {
         roots.tree.extend(workload.into_iter().chain(panes.iter().copied()));
         roots.sids.extend(workload.into_iter().chain(front).chain(panes).map(Pid::raw));
         (roots.warden, roots.front, roots.recorded_sid) = (warden, front, scope.sid);
+        let same_boot = scope.workload.as_ref().is_some_and(|workload| match &workload.token {
+            StartToken::Procfs { boot_id, .. } => Some(boot_id.as_str()) == inspector.boot_id(),
+            StartToken::Ps { .. } => true,
+        });
+        if warden.is_none() && front.is_none() && workload.is_none() && same_boot {
+            roots.unwatched = scope.sid.zip(scope.pgid);
+        }
         for (identity, membership) in &scope.known {
-            let super::identity::StartToken::Procfs { boot_id, ticks } = &identity.token else {
+            let StartToken::Procfs { boot_id, ticks } = &identity.token else {
                 if verify(identity, inspector).kind == VerdictKind::Owned
-                    && let super::identity::StartToken::Ps { lstart } = &identity.token
+                    && let StartToken::Ps { lstart } = &identity.token
                 {
                     let start = Start::Lstart(lstart.clone());
                     roots.known.insert(identity.pid, (start, membership.clone()));
@@ -202,6 +211,21 @@ fn members_of(
         }
     }
     members
+}
+
+/// Returns who is in the recorded kernel session or group although nobody has watched since its leader ended.
+/// The kernel keeps a number while it has members, so they may well be ours; but it may also have been freed
+/// and reused in between. They are shown as unverifiable: not signalled, not forgotten.
+fn strays_of(snapshot: &Snapshot, roots: &Roots) -> Vec<Unreadable> {
+    let Some((sid, pgid)) = roots.unwatched else { return Vec::new() };
+    // A living leader with another start has taken the number over: whoever has it now answers to that one.
+    let taken =
+        |number: i32| Pid::new(number).is_some_and(|leader| snapshot.of(leader).is_some_and(|facts| !facts.ended()));
+    let reason =
+        "in the recorded kernel session, but nobody has watched since its leader ended: it may be another one's";
+    let stray =
+        |facts: &&Facts| !facts.ended() && ((facts.sid == sid && !taken(sid)) || (facts.pgid == pgid && !taken(pgid)));
+    snapshot.iter().filter(stray).map(|facts| Unreadable { pid: facts.pid, reason: reason.to_owned() }).collect()
 }
 
 /// Whether a walk goes through a process.
@@ -378,6 +402,8 @@ impl Found {
             let ours = snapshot.unreadable.iter().filter(|error| roots.known.contains_key(&error.pid));
             found.unbound.extend(ours.map(|error| (error.pid, error.clone())));
             let members = members_of(&snapshot, roots, &mut |facts| borders.of(facts).0);
+            let strays = strays_of(&snapshot, roots).into_iter().filter(|stray| !members.contains_key(&stray.pid));
+            found.unbound.extend(strays.map(|stray| (stray.pid, stray)));
             let mut changed = false;
             for pid in members.keys().copied().chain(roots.warden).chain(roots.front) {
                 let seen = snapshot.of(pid).map(|facts| &facts.start);
@@ -506,6 +532,25 @@ mod tests {
         // Without a warden a recorded number proves nothing.
         let roots = Roots { recorded_sid: Some(20), ..Roots::default() };
         check(&roots, &mut |_| Boundary::Inside, &[]);
+    }
+
+    #[test]
+    fn whom_nobody_watched_is_named_and_is_no_member() {
+        let named = |sid, pgid| {
+            let roots = Roots { unwatched: Some((sid, pgid)), ..Roots::default() };
+            let mut pids: Vec<i32> = strays_of(&table(), &roots).iter().map(|stray| stray.pid.raw()).collect();
+            pids.sort_unstable();
+            pids
+        };
+        // 20 leads its session and lives: the number is its own. 99 is a number without a leader.
+        assert_eq!(named(20, 20), [0; 0]);
+        assert_eq!(named(99, 99), [0; 0]);
+        let mut orphaned = table();
+        orphaned = Snapshot::new(orphaned.iter().filter(|facts| facts.pid.raw() != 20).cloned(), Vec::new(), true);
+        let roots = Roots { unwatched: Some((20, 20)), ..Roots::default() };
+        let mut pids: Vec<i32> = strays_of(&orphaned, &roots).iter().map(|stray| stray.pid.raw()).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [21, 41]);
     }
 
     #[test]

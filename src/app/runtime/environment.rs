@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::app::contract::{HostKind, Kind};
+use crate::lifecycle::rows::MARKER;
 
 /// What the environment is made of.
 pub(super) struct Ingredients<'a> {
@@ -19,9 +20,6 @@ pub(super) struct Ingredients<'a> {
     /// Private tmux directory of an agent.
     pub(super) tmux_tmpdir: Option<&'a Path>,
 }
-
-/// Name of the variable that carries the session's random marker.
-pub(super) const MARKER: &str = "COOKBOOK_TUI_MARKER";
 
 /// Variables of the launcher that describe the launcher's terminal or our own doings.
 const NOT_INHERITED: [&str; 9] = [

@@ -10,7 +10,7 @@ use super::environment::{Ingredients, build};
 use super::session::{OwnedPty, Session};
 use super::{Inner, not_found};
 use crate::app::command::{Launched, TmuxPlace};
-use crate::app::config::{Escapees, Recipe};
+use crate::app::config::{Escapees, Recipe, Restart};
 use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -103,7 +103,8 @@ impl Inner {
             return Err(usage("command is empty, or holds a NUL"));
         }
         let kind = request.kind.or(recipe.map(|recipe| recipe.kind)).unwrap_or(Kind::Shell);
-        let (host, notes) = self.choose_host(request, recipe, kind)?;
+        let (host, mut notes) = self.choose_host(request, recipe, kind)?;
+        notes.extend(recipe.and_then(not_acted_on));
         let ceiling_s =
             request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s)).unwrap_or(match (host, kind) {
                 (HostKind::Pty, _) => DAY_S,
@@ -446,6 +447,18 @@ pub(super) fn ceiling(seconds: f64) -> Result<f64, AppError> {
     } else {
         Err(usage(format!("ceiling_s is {seconds:?}: it must be a number of seconds above 0 and at most ten years")))
     }
+}
+
+/// Says which keys of a recipe this version checks but does not act on.
+fn not_acted_on(recipe: &Recipe) -> Option<String> {
+    let keys = [
+        ("needs", !recipe.needs.is_empty()),
+        ("exclusive", recipe.exclusive.is_some()),
+        ("ready", recipe.ready.is_some()),
+        ("restart", recipe.restart != Restart::No),
+    ];
+    let named: Vec<&str> = keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
+    (!named.is_empty()).then(|| format!("this version does not act on {} of the recipe", named.join(", ")))
 }
 
 /// Returns the name of the first program in a line for `sh -c`, where it is plain to see.

@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
-use crate::lifecycle::rows::{bystander, lookalikes, row};
+use crate::lifecycle::rows::{bystander, lookalikes, marked, row};
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
@@ -114,12 +114,19 @@ impl Inner {
                 return Err(AppError::new(ErrorKind::Unverifiable, message));
             }
             let alike = lookalikes(captured.members.iter(), &self.inspector);
-            let escapees = captured
+            let mut escapees: Vec<_> = captured
                 .members
                 .iter()
                 .filter(|member| member.fate == Fate::Report)
                 .map(|member| bystander(member, &self.inspector, "it left the tree; the recipe reports such processes"))
                 .collect();
+            let tether = session.tether();
+            if captured.supervisors.len() < usize::from(tether.front.is_some()) + 1 {
+                let guard = super::hosts::guard(self, &tether);
+                let named: Vec<_> = captured.unbound.iter().map(|error| error.pid).collect();
+                let marked = marked(captured.members.iter(), &tether.marker, &guard, &self.inspector);
+                escapees.extend(marked.into_iter().filter(|row| !named.contains(&row.pid)));
+            }
             let supervisors = captured.supervisors.iter().map(|member| row(member, &self.inspector, None)).collect();
             return Ok(Tree { processes: rows_of(session), lookalikes: alike, escapees, supervisors });
         }
@@ -278,7 +285,8 @@ impl Inner {
 }
 
 fn rows_of(session: &Arc<Session>) -> Vec<crate::lifecycle::receipt::ProcessRow> {
-    session.state().sample.rows.values().map(|sampled| sampled.row.clone()).collect()
+    let state = session.state();
+    state.sample.rows.values().map(|sampled| &sampled.row).chain(&state.sample.unbound).cloned().collect()
 }
 
 /// What the screen asks, without waiting for anything but short locks.
@@ -287,6 +295,12 @@ impl super::Runtime {
     pub fn rows(&self) -> Vec<SessionRow> {
         let inner = &self.inner;
         inner.take_in();
+        for session in inner.all() {
+            // Never shown before it was looked at.
+            if session.state().sample.at.is_none() {
+                inner.sample_one(&session);
+            }
+        }
         inner.all().iter().map(|session| inner.session_row(session)).collect()
     }
 
@@ -316,6 +330,11 @@ impl super::Runtime {
         if let Some(untrusted) = &config.untrusted {
             let path = untrusted.path.display();
             notes.push(format!("{path} is not trusted and not used; read it, then run `cookbook-tui trust`"));
+        }
+        let starts = config.recipes.iter().filter(|recipe| recipe.autostart).map(|recipe| recipe.name.as_str());
+        let starts: Vec<&str> = starts.collect();
+        if !starts.is_empty() {
+            notes.push(format!("this version does not act on autostart: start {} yourself", starts.join(", ")));
         }
         if let Err(error) = self.inner.server.version() {
             notes.push(format!("sessions live in PTYs only: {error}"));

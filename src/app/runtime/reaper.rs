@@ -13,7 +13,7 @@ use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::reap::{Decision, View, decide};
-use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::store::read_json;
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
@@ -225,7 +225,13 @@ impl Inner {
         }
         let (report, more) = if reap { self.reap() } else { (self.count(), Vec::new()) };
         swept.extend(more);
-        Ok(Orphans { orphans, quarantined: self.lock().quarantined.clone(), swept, report })
+        Ok(Orphans { orphans, quarantined: self.lock().quarantined.clone(), swept, report, reaped: reap })
+    }
+
+    fn left_of(session: &Session) -> Vec<ProcessRow> {
+        let state = session.state();
+        let rows = state.sample.rows.values().map(|sampled| &sampled.row).chain(&state.sample.unbound);
+        rows.filter(|row| row.verdict != VerdictKind::Gone).cloned().collect()
     }
 
     /// Counts what a sweep would do, without doing it.
@@ -266,6 +272,7 @@ fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
         age_s: (boottime() - tether.spawned_at).max(0.0),
         reason: tether.last.as_ref().map_or_else(|| why.to_owned(), |last| last.reason.clone()),
         last: tether.last,
+        left: Inner::left_of(session),
         row,
     }
 }

@@ -12,9 +12,20 @@ use crate::lifecycle::authority::verify;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::{InspectorKind, listeners_of};
-use crate::lifecycle::rows::row;
+use crate::lifecycle::receipt::ProcessRow;
+use crate::lifecycle::rows::{row, unbound_row};
 use crate::lifecycle::tree::{Captured, Depth, Fate, capture};
 use crate::lifecycle::verdict::VerdictKind;
+
+/// What one look showed.
+#[derive(Default)]
+struct Look {
+    rows: Vec<(Identity, Sampled)>,
+    supervisors: Vec<ProcessRow>,
+    unbound: Vec<ProcessRow>,
+    blind: bool,
+    workload: Option<VerdictKind>,
+}
 
 /// Time between two looks.
 const TICK: Duration = Duration::from_secs(1);
@@ -41,7 +52,7 @@ impl Inner {
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
         let tether = session.tether();
         if session.state().settled {
-            self.sample_with(session, Vec::new(), Vec::new(), 0, VerdictKind::Gone);
+            self.sample_with(session, Look { workload: Some(VerdictKind::Gone), ..Look::default() });
             return;
         }
         let workload = verify(&tether.workload.identity, &self.inspector).kind;
@@ -49,13 +60,17 @@ impl Inner {
             self.await_exit(session);
         }
         let guard = guard(self, &tether);
-        let captured = capture(&tether.scope(Vec::new()), Depth::Trees, &guard, &self.inspector);
+        // With nobody left to start a walk from, only the whole host shows who stayed behind.
+        let watched = workload == VerdictKind::Owned
+            || tether.warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
+        let depth = if watched { Depth::Trees } else { Depth::Host };
+        let captured = capture(&tether.scope(Vec::new()), depth, &guard, &self.inspector);
         self.note(session, &captured, workload);
     }
 
     /// Takes note of a capture.
     pub(super) fn note(&self, session: &Arc<Session>, captured: &Captured, workload: VerdictKind) {
-        let unbound = captured.unbound.len() + usize::from(captured.blind);
+        let unbound = captured.unbound.iter().map(|error| unbound_row(error, &self.inspector)).collect();
         let now = Instant::now();
         let before: BTreeMap<Identity, (Option<u64>, Option<Instant>)> = {
             let state = session.state();
@@ -78,17 +93,12 @@ impl Inner {
             })
             .collect();
         let supervisors = captured.supervisors.iter().map(|member| row(member, &self.inspector, None)).collect();
-        self.sample_with(session, rows, supervisors, unbound, workload);
+        let look = Look { rows, supervisors, unbound, blind: captured.blind, workload: Some(workload) };
+        self.sample_with(session, look);
     }
 
-    fn sample_with(
-        &self,
-        session: &Arc<Session>,
-        rows: Vec<(Identity, Sampled)>,
-        supervisors: Vec<crate::lifecycle::receipt::ProcessRow>,
-        unbound: usize,
-        workload: VerdictKind,
-    ) {
+    fn sample_with(&self, session: &Arc<Session>, look: Look) {
+        let Look { rows, supervisors, unbound, blind, workload } = look;
         let now = Instant::now();
         let ports = listeners_of(&self.inspector, rows.iter().map(|(identity, _)| identity.pid)).map(|listeners| {
             let mut ports: Vec<u16> = listeners.into_iter().map(|listener| listener.port).collect();
@@ -143,8 +153,7 @@ impl Inner {
                     merged.insert(identity.clone(), left);
                 }
             }
-            state.sample =
-                Sample { at: Some(now), rows: merged, supervisors, unbound, workload: Some(workload), ports };
+            state.sample = Sample { at: Some(now), rows: merged, supervisors, unbound, blind, workload, ports };
             let (phase, detail) = state.phase();
             if state.last_phase != Some(phase) {
                 state.last_phase = Some(phase);

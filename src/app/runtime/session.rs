@@ -63,7 +63,9 @@ pub(super) struct Sample {
     pub(super) at: Option<Instant>,
     pub(super) rows: BTreeMap<Identity, Sampled>,
     pub(super) supervisors: Vec<ProcessRow>,
-    pub(super) unbound: usize,
+    /// Whoever could not be bound to the session; without an inspector that is everybody, and nobody is named.
+    pub(super) unbound: Vec<ProcessRow>,
+    pub(super) blind: bool,
     pub(super) workload: Option<VerdictKind>,
     pub(super) ports: Option<Vec<u16>>,
 }
@@ -121,7 +123,9 @@ impl State {
         if self.stopping {
             return (Phase::Stopping, None);
         }
-        if self.receipt.as_ref().is_some_and(|receipt| receipt.dead == Some(true)) {
+        let stopped =
+            |receipt: &Receipt| receipt.dead == Some(true) && (!receipt.signals.is_empty() || self.exit.is_none());
+        if self.receipt.as_ref().is_some_and(stopped) {
             return (Phase::Exited, Some("stopped".into()));
         }
         if self.elsewhere {
@@ -146,13 +150,14 @@ impl State {
 
     /// Returns the worst verdict among the members; gone ones count only when nothing else is left.
     pub(super) fn verdict(&self) -> VerdictKind {
-        if self.sample.unbound > 0 {
+        if self.sample.blind || !self.sample.unbound.is_empty() {
             return VerdictKind::Unverifiable;
         }
         let live = self.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
         live.map(|sampled| sampled.row.verdict)
             .reduce(VerdictKind::worst)
             .or(self.sample.workload)
-            .unwrap_or(VerdictKind::Unverifiable)
+            // Not looked at yet: it was bound when it was launched.
+            .unwrap_or(VerdictKind::Owned)
     }
 }

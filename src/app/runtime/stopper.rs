@@ -65,8 +65,12 @@ impl Inner {
     pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
         let session = self.find(reference)?;
         let seconds = super::launch::ceiling(seconds)?;
-        if session.state().settled {
-            return Err(AppError::new(ErrorKind::Failed, format!("{} has ended", session.id)));
+        self.sample_one(&session);
+        if session.state().settled || session.phase().0.is_over() {
+            return Err(AppError::new(
+                ErrorKind::Failed,
+                format!("{} has ended: there is nothing to extend", session.id),
+            ));
         }
         let _lock = self.take_lock(&session.id, LOCK_PATIENCE)?;
         let mut tether = session.tether();

@@ -85,7 +85,8 @@ impl Inner {
                 }
                 let state = session.state();
                 let alive = state.sample.rows.values().any(|sampled| sampled.row.verdict != VerdictKind::Gone);
-                let gone = settled || (state.phase().0.is_over() && !alive && state.sample.unbound == 0);
+                let gone = settled
+                    || (state.phase().0.is_over() && !alive && state.sample.unbound.is_empty() && !state.sample.blind);
                 drop(state);
                 Ok(gone.then(|| waited(session, None)))
             }

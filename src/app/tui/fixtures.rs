@@ -297,10 +297,17 @@ pub(super) fn orphans() -> Orphans {
     row.verdict = VerdictKind::Unverifiable;
     let last = Last { verdict: VerdictKind::Owned, reason: "survived KILL".into(), at: 1 };
     Orphans {
-        orphans: vec![Orphan { row, age_s: 90_000.0, reason: "its manager 4711 is gone".into(), last: Some(last) }],
+        orphans: vec![Orphan {
+            row,
+            age_s: 90_000.0,
+            reason: "its manager 4711 is gone".into(),
+            left: Vec::new(),
+            last: Some(last),
+        }],
         quarantined: vec![Quarantined { path: "/state/tethers/x.json".into(), reason: "schema 9 is newer".into() }],
         swept: Vec::new(),
         report: ReapReport { seen: 3, kept: 2, inspector: "procfs".into(), ..ReapReport::default() },
+        reaped: false,
     }
 }
 

@@ -301,8 +301,10 @@ impl Keeper {
             // A tmux session with its dead pane may still be open; whoever knows tmux closes it and the record.
             let left = match (left_alive, self.host) {
                 (Some(pid), _) => Some((VerdictKind::Owned, format!("pid {pid} was left alive on purpose"))),
-                (None, HostStage::Tmux) => Some((VerdictKind::Gone, format!("ended by its warden: {cause}"))),
-                (None, HostStage::Pty) => None,
+                (None, HostStage::Tmux) if self.front.is_some() => {
+                    Some((VerdictKind::Gone, format!("ended by its warden: {cause}")))
+                }
+                (None, HostStage::Pty | HostStage::Tmux) => None,
             };
             match (receipt.dead, left, below.tether) {
                 (Some(true), None, _) => drop(store.remove(&self.orders.session)),

@@ -90,7 +90,7 @@ impl Turn<'_> {
             (Pending::Recipes, Err(error)) => self.failed("Recipes", error),
             (Pending::Text, Ok(Answer::Screen(screen))) => {
                 self.note(Tone::Plain, "copied the text of the screen");
-                self.effects.push(Effect::Copy(screen.lines.join("\n")));
+                self.effects.push(Effect::Copy(screen.lines.join("\n").trim_end().to_owned()));
             }
             (Pending::Text, Err(error)) => self.failed("Copy", error),
             (Pending::Report, Ok(Answer::Orphans(orphans))) => self.read(Reading::Orphans(orphans)),
