@@ -132,7 +132,7 @@ fn lex(raw: &str) -> Vec<Token> {
                 i += 1;
             }
             let word: String = chars[start..i].iter().collect();
-            let hashes = (i..).take_while(|i| at(*i) == '#').count();
+            let hashes = chars[i..].iter().take_while(|c| **c == '#').count();
             if matches!(word.as_str(), "r" | "br" | "cr") && at(i + hashes) == '"' {
                 let (text, end) = raw_quoted(&chars, i + hashes + 1, hashes);
                 tokens.push(Token::Literal(text));
