@@ -12,6 +12,7 @@ use super::args::{Action, Logs};
 use super::command::{Answer, CheckState, Command, StopRequest, WaitFor, WaitRequest};
 use super::contract::HostKind;
 use super::error::{AppError, ErrorKind, Exit};
+use super::foreground::{self, Foreground};
 use super::report;
 use super::runtime::Runtime;
 use crate::lifecycle::spawn::Spec;
@@ -21,7 +22,10 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Ex
     if let Action::Attach(of) = action {
         return attach(runtime, &of.session);
     }
-    let Some((command, as_json)) = action.command() else { return Exit::Internal };
+    let Some((mut command, as_json)) = action.command() else { return Exit::Internal };
+    if let (Command::Launch(request), Some((rows, cols))) = (&mut command, foreground::size()) {
+        (request.rows, request.cols) = (Some(rows), Some(cols));
+    }
     if let Action::Logs(logs) = action
         && logs.follow
     {
@@ -32,7 +36,10 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Ex
     match answer {
         // In the foreground as its owner: a PTY session lives as long as we do.
         Ok(Answer::Launched(launched)) if launched.host == HostKind::Pty => {
-            stay(runtime, &launched.session, interrupted)
+            let lent = if as_json { None } else { Foreground::start(runtime, &launched.session) };
+            let exit = stay(runtime, &launched.session, interrupted);
+            drop(lent);
+            exit
         }
         Ok(_) | Err(_) => exit,
     }

@@ -9,6 +9,7 @@ pub mod config;
 pub mod contract;
 pub mod error;
 pub mod event;
+mod foreground;
 pub mod paths;
 mod report;
 pub mod runtime;

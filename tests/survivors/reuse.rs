@@ -217,7 +217,7 @@ fn of_a_pane_root_in_the_grace() {
     }
     let mut space = Namespace::new("setsid");
     let script = space.world.shell("trap : TERM; log root; (leaf child) & while :; do wait; done");
-    let session = space.launch(Host::Tmux, 4.0, &script);
+    let session = space.launch(Host::Tmux, 8.0, &script);
     let pane = space.world.shell("leaf pane");
     let target = format!("{}:", session.in_tmux.as_deref().unwrap());
     let mut argv = space.world.tmux_argv();
