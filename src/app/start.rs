@@ -171,6 +171,12 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
     for note in runtime.notes().into_iter().chain(ended) {
         sender.send(UiEvent::Note(note)).ok();
     }
+    let (asking, asked) = (runtime.clone(), sender.clone());
+    std::thread::spawn(move || {
+        if let Some(note) = asking.tmux_note() {
+            asked.send(UiEvent::Note(note)).ok();
+        }
+    });
     let stuck = runtime.clone();
     let on_stuck: OnStuck = Arc::new(move |_| {
         let clean = stuck.close().iter().all(Receipt::is_clean);

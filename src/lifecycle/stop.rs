@@ -123,13 +123,13 @@ pub fn stop(
     let mut result =
         if blind { Total::blind(captured) } else { Total::of(tree.end(order.ladder.clone(), captured, &mut stage)) };
     // The host may only be hung up with a capture in hand. Whoever came meanwhile goes through the ladder first.
-    let mut before = if blind { Captured::blind() } else { tree.look(Depth::Host) };
+    let mut before = if blind { Captured::blind() } else { tree.look_before_hang_up() };
     for _ in 0..LATECOMERS {
         if result.timed_out || !result.would_end_more(&before) {
             break;
         }
         result.merge(tree.end(order.ladder.clone(), before, &mut stage));
-        before = tree.look(Depth::Host);
+        before = tree.look_before_hang_up();
     }
     let Tree { mut scope, .. } = tree;
     scope
@@ -189,13 +189,23 @@ impl Tree<'_> {
         conduct(ladder, captured, &mut |depth| self.look(depth), stage)
     }
 
+    /// Captures the trees of all panes that there are now. The sweep after the hang-up reads the whole host.
+    fn look_before_hang_up(&mut self) -> Captured {
+        self.ask_host();
+        self.look(Depth::Trees)
+    }
+
+    fn ask_host(&mut self) {
+        if let Ok(fresh) = self.host.scope() {
+            self.scope.panes = fresh.panes;
+        }
+    }
+
     /// Captures again. Before an escalation the host is asked again, too: a window may have been opened. A host
     /// that does not answer any more leaves what is known.
     fn look(&mut self, depth: Depth) -> Captured {
-        if depth == Depth::Host
-            && let Ok(fresh) = self.host.scope()
-        {
-            self.scope.panes = fresh.panes;
+        if depth == Depth::Host {
+            self.ask_host();
         }
         capture(&self.scope, depth, self.guard, self.inspector)
     }

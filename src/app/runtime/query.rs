@@ -323,6 +323,11 @@ impl super::Runtime {
         &self.inner.config.ui
     }
 
+    /// Asks tmux for its version, which takes a moment; says so where it cannot be used.
+    pub fn tmux_note(&self) -> Option<String> {
+        self.inner.server.version().err().map(|error| format!("sessions live in PTYs only: {error}"))
+    }
+
     /// Returns what a person should know at the start.
     pub fn notes(&self) -> Vec<String> {
         let config = &self.inner.config;
@@ -335,9 +340,6 @@ impl super::Runtime {
         let starts: Vec<&str> = starts.collect();
         if !starts.is_empty() {
             notes.push(format!("this version does not act on autostart: start {} yourself", starts.join(", ")));
-        }
-        if let Err(error) = self.inner.server.version() {
-            notes.push(format!("sessions live in PTYs only: {error}"));
         }
         let quarantined = self.quarantined().len();
         if quarantined > 0 {

@@ -15,7 +15,7 @@ use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::receipt::{OutcomeKind, Receipt};
+use crate::lifecycle::receipt::{OutcomeKind, ProcessRow, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop, total};
 use crate::lifecycle::store::{SessionLock, read_json, write_json};
@@ -189,7 +189,12 @@ impl Inner {
     /// Tears down every PTY session of this run, all at once.
     pub(super) fn stop_owned(self: &Arc<Self>) -> Vec<Receipt> {
         let owned: Vec<_> = self.all().into_iter().filter(|s| s.pty.is_some() && !s.state().settled).collect();
-        let threads: Vec<_> = owned
+        // Of whoever has ended by itself, and left nothing, only the record is to go.
+        let (over, running): (Vec<_>, Vec<_>) = owned.into_iter().partition(|session| self.left_nothing(session));
+        for session in over {
+            self.dismiss(&session);
+        }
+        let threads: Vec<_> = running
             .into_iter()
             .map(|session| {
                 let inner = Arc::clone(self);
@@ -197,6 +202,18 @@ impl Inner {
             })
             .collect();
         threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
+    }
+
+    /// Looks whether a session is over and all of it, its warden included, is gone.
+    fn left_nothing(&self, session: &Arc<Session>) -> bool {
+        if !session.phase().0.is_over() {
+            return false;
+        }
+        self.sample_one(session);
+        let state = session.state();
+        let alive = |row: &ProcessRow| row.verdict != VerdictKind::Gone;
+        let rows = state.sample.rows.values().map(|sampled| &sampled.row);
+        !rows.chain(&state.sample.unbound).chain(&state.sample.supervisors).any(alive) && !state.sample.blind
     }
 
     fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {

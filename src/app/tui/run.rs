@@ -261,13 +261,16 @@ impl<'a> Loop<'a> {
             (buffer, cursor)
         });
         let shown = self.model.shown();
-        if self.display.show(buffer, cursor) {
+        let wrote = self.display.show(buffer, cursor);
+        if wrote {
             self.in_flight = shown;
         } else if let Some(shown) = shown {
             self.model.note_shown(&shown, Instant::now());
         }
         self.dirty = false;
-        self.drawn_at = Some(Instant::now());
+        if wrote {
+            self.drawn_at = Some(Instant::now());
+        }
     }
 }
 

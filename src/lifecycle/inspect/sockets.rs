@@ -21,16 +21,16 @@ pub struct Listener {
 /// be known. Processes whose descriptors may not be read have none here.
 pub fn listeners_of(inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) -> Option<Vec<Listener>> {
     let Inspector::Procfs(procfs) = inspector else { return None };
+    let held: Vec<(Pid, u64)> = pids
+        .into_iter()
+        .flat_map(|pid| sockets(procfs.root(), pid).into_iter().map(move |inode| (pid, inode)))
+        .collect();
+    if held.is_empty() {
+        return Some(Vec::new());
+    }
     let ports = listening(procfs.root());
-    let mut found = Vec::new();
-    if ports.is_empty() {
-        return Some(found);
-    }
-    for pid in pids {
-        for inode in sockets(procfs.root(), pid) {
-            found.extend(ports.get(&inode).map(|&port| Listener { port, pid }));
-        }
-    }
+    let mut found: Vec<Listener> =
+        held.into_iter().filter_map(|(pid, inode)| Some(Listener { port: *ports.get(&inode)?, pid })).collect();
     found.sort_unstable();
     found.dedup();
     Some(found)
