@@ -150,16 +150,17 @@ pub fn lookalikes<'a>(members: impl Iterator<Item = &'a Member>, inspector: &Ins
     let Ok(snapshot) = inspector.scan() else { return Vec::new() };
     // The name is in the snapshot already; the command line of strangers is read only if it fits.
     let alike = |facts: &&Facts| !pids.contains(&facts.pid) && !facts.ended() && names.contains(&facts.comm);
-    let mut found: Vec<Bystander> = snapshot
-        .iter()
-        .filter(alike)
+    let candidates: Vec<&Facts> = snapshot.iter().filter(alike).collect();
+    let argvs = inspector.argv_of_many(&candidates.iter().map(|facts| facts.pid).collect::<Vec<_>>());
+    let mut found: Vec<Bystander> = candidates
+        .into_iter()
         .filter_map(|facts| {
-            let argv = inspector.argv(facts.pid);
+            let argv = argvs.get(&facts.pid)?;
             let ours = argv.first().is_some_and(|name| name == WARDEN_NAME.as_bytes());
-            (!ours && lines.contains(&argv)).then(|| Bystander {
+            (!ours && lines.contains(argv)).then(|| Bystander {
                 pid: facts.pid,
                 start_token: Some(inspector.token(&facts.start)),
-                command: command(&argv, facts).0,
+                command: command(argv, facts).0,
                 reason: Some("same command line; nothing identifies it as started by this session".into()),
             })
         })

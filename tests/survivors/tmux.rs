@@ -184,7 +184,12 @@ fn somebody_elses_kill_session() {
     for supervisor in &session.supervisors {
         assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
     }
-    eventually("the end of the record", || world.tether(&session.id).is_none());
+    // Whoever knows tmux closes the record; until then it says why the session is over.
+    if let Some(record) = world.tether(&session.id) {
+        assert_eq!(record["last"]["verdict"], "gone", "{record:#}");
+        assert!(record["last"]["reason"].as_str().unwrap().contains("pane is gone"), "{record:#}");
+    }
     let receipt = batch.stop(&session.id);
     assert_eq!(receipt["dead"], true, "a stop of what is over succeeds\n{receipt:#}");
+    assert!(world.tether(&session.id).is_none(), "{receipt:#}");
 }

@@ -15,7 +15,7 @@ use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::receipt::{OutcomeKind, ProcessRow, Receipt};
+use crate::lifecycle::receipt::{OutcomeKind, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop, total};
 use crate::lifecycle::store::{SessionLock, read_json, write_json};
@@ -189,12 +189,7 @@ impl Inner {
     /// Tears down every PTY session of this run, all at once.
     pub(super) fn stop_owned(self: &Arc<Self>) -> Vec<Receipt> {
         let owned: Vec<_> = self.all().into_iter().filter(|s| s.pty.is_some() && !s.state().settled).collect();
-        // Of whoever has ended by itself, and left nothing, only the record is to go.
-        let (over, running): (Vec<_>, Vec<_>) = owned.into_iter().partition(|session| self.left_nothing(session));
-        for session in over {
-            self.dismiss(&session);
-        }
-        let threads: Vec<_> = running
+        let threads: Vec<_> = owned
             .into_iter()
             .map(|session| {
                 let inner = Arc::clone(self);
@@ -202,18 +197,6 @@ impl Inner {
             })
             .collect();
         threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
-    }
-
-    /// Looks whether a session is over and all of it, its warden included, is gone.
-    fn left_nothing(&self, session: &Arc<Session>) -> bool {
-        if !session.phase().0.is_over() {
-            return false;
-        }
-        self.sample_one(session);
-        let state = session.state();
-        let alive = |row: &ProcessRow| row.verdict != VerdictKind::Gone;
-        let rows = state.sample.rows.values().map(|sampled| &sampled.row);
-        !rows.chain(&state.sample.unbound).chain(&state.sample.supervisors).any(alive) && !state.sample.blind
     }
 
     fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
@@ -279,7 +262,8 @@ impl Inner {
         receipt.containment = containment;
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
-        if !recorded && receipt.signals.is_empty() && receipt.dead == Some(true) {
+        let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
+        if (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true) {
             // Somebody else has ended it: its warden, or another manager. What they observed is the answer.
             let earlier = read_json::<Receipt>(&self.store.receipt_path(&session.id)).ok().flatten();
             if let Some(earlier) = earlier.filter(|_| session.state().receipt.is_none()) {

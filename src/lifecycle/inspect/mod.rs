@@ -9,6 +9,7 @@ mod procfs;
 mod ps;
 mod sockets;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -175,6 +176,14 @@ impl Inspector {
         match self {
             Self::Procfs(procfs) => procfs.namespace(name),
             Self::Ps(_) | Self::None => None,
+        }
+    }
+
+    /// Returns the arguments of several processes, at the cost of one look where the inspector is ps.
+    pub fn argv_of_many(&self, pids: &[Pid]) -> HashMap<Pid, Vec<Vec<u8>>> {
+        match self {
+            Self::Ps(ps) if pids.len() > 1 => ps.argv_of_all(),
+            Self::Procfs(_) | Self::Ps(_) | Self::None => pids.iter().map(|pid| (*pid, self.argv(*pid))).collect(),
         }
     }
 

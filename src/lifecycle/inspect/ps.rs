@@ -3,6 +3,7 @@
 //! ps(1) is asked with fixed columns in the C locale and UTC; its `lstart` has a resolution of one
 //! second, so a start counts as settled only two seconds later (`etime`).
 
+use std::collections::HashMap;
 use std::io;
 use std::time::Duration;
 
@@ -40,6 +41,20 @@ impl Ps {
     pub(super) fn argv(&self, pid: Pid) -> Vec<Vec<u8>> {
         let text = ask(&["-ww", "-o", "args=", "-p", &pid.to_string()]).unwrap_or_default();
         text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()
+    }
+}
+
+impl Ps {
+    /// Returns the words of all command lines.
+    #[expect(clippy::unused_self, reason = "the shape of an inspector")]
+    pub(super) fn argv_of_all(&self) -> HashMap<Pid, Vec<Vec<u8>>> {
+        let text = ask(&["-A", "-ww", "-o", "pid=,args="]).unwrap_or_default();
+        let row = |line: &str| {
+            let mut words = line.split_whitespace();
+            let pid = Pid::new(words.next()?.parse().ok()?)?;
+            Some((pid, words.map(|word| word.as_bytes().to_vec()).collect()))
+        };
+        text.lines().filter_map(row).collect()
     }
 }
 
