@@ -252,6 +252,42 @@ mod tests {
         }
     }
 
+    /// A real mount with `hidepid=2`, read by a real other user: what is hidden is not absent.
+    #[test]
+    fn a_hidden_process_is_unreadable_and_not_absent() {
+        use std::os::unix::fs::PermissionsExt;
+        if let Some(root) = std::env::var_os("HIDEPID_ROOT") {
+            // The other user, in a mount namespace of its own.
+            let procfs = Procfs::open(Path::new(&root)).unwrap();
+            let hidden = procfs.facts(Pid::new(1).unwrap()).unwrap_err();
+            assert!(hidden.reason.contains("hidepid"), "{hidden}");
+            assert_eq!(procfs.facts(Pid::new(i32::MAX).unwrap()), Ok(None));
+            let me = Pid::new(i32::try_from(std::process::id()).unwrap()).unwrap();
+            assert!(procfs.facts(me).unwrap().is_some());
+            return;
+        }
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let (exe, root) = (folder.path().join("test"), folder.path().join("proc"));
+        fs::copy(std::env::current_exe().unwrap(), &exe).unwrap();
+        fs::create_dir(&root).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let script = "mount -t proc -o hidepid=2 proc \"$HIDEPID_ROOT\" || exit 77
+            exec setpriv --reuid=65534 --regid=65534 --clear-groups \"$0\" --exact \"$1\"";
+        let name = "lifecycle::inspect::procfs::tests::a_hidden_process_is_unreadable_and_not_absent";
+        let output = std::process::Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c", script])
+            .args([exe.as_os_str(), name.as_ref()])
+            .env("HIDEPID_ROOT", &root)
+            .output()
+            .unwrap();
+        // Some hosts let even root mount nothing.
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(77) || text.contains("1 passed"), "{text}");
+    }
+
     #[test]
     fn children_are_listed_by_the_thread_that_has_them() {
         let procfs = Procfs::open(Path::new("/proc")).unwrap();

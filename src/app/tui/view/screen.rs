@@ -139,7 +139,8 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         (space, theme.text()),
         (&word, theme.tone(tone)),
     ];
-    let detail = session.detail.as_deref().filter(|detail| *detail != word);
+    // Of a session that is over the word says how it ended; the detail would say it twice.
+    let detail = session.detail.as_deref().filter(|_| !session.phase.is_over());
     let detail = detail.map(|detail| format!(" {detail}")).unwrap_or_default();
     parts.push((&detail, theme.dim()));
     parts.push((&facts, theme.dim()));
