@@ -1,6 +1,6 @@
 //! Which processes belong to a session, and their identities: the capture.
 //!
-//! [`members_of`] is pure: it decides membership in one snapshot. [`capture`] reads the table to a
+//! `members_of` is pure: it decides membership in one snapshot. [`capture`] reads the table to a
 //! fixpoint (two reads that add nothing), pins every member between the reads, and so binds membership
 //! and identity together. Nobody recaptures an identity after membership was decided.
 
