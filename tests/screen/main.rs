@@ -28,9 +28,12 @@ impl Terminal {
         let socket = folder.path().file_name().unwrap().to_str().unwrap().to_owned();
         let terminal = Self { socket, folder };
         let size = [cols.to_string(), rows.to_string()];
-        let shell = "env -u TMUX PS1='prompt> ' sh";
+        // No start-up file of anybody: what a person's shell does first is not what is tested.
+        let shell = "env -u TMUX -u ENV SHELL=/bin/sh sh";
         let made = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &size[0], "-y", &size[1], shell]);
         assert!(made.status.success(), "{made:?}");
+        // Not exported: the sessions have prompts of their own.
+        terminal.line("PS1='prompt'; PS1=\"$PS1> \"");
         terminal.await_text("prompt>");
         terminal
     }

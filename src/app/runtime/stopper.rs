@@ -218,15 +218,24 @@ impl Inner {
         let begun = Instant::now();
         let _turn = session.stopping.lock();
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
-        let _lock = if how.dry_run { None } else { Some(self.take_lock(&session.id, patience)?) };
-        let tether = session.tether();
-        let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
-        let mut notes = Vec::new();
-        if !how.dry_run {
+        // Said before the lock is taken, or our own lock would look like somebody else's stop.
+        let _lock = if how.dry_run {
+            None
+        } else {
             {
                 let mut state = session.state();
                 (state.stopping, state.last_phase) = (true, Some(Phase::Stopping));
             }
+            let taken = self.take_lock(&session.id, patience);
+            if taken.is_err() {
+                session.state().stopping = false;
+            }
+            Some(taken?)
+        };
+        let tether = session.tether();
+        let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
+        let mut notes = Vec::new();
+        if !how.dry_run {
             self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
             if !how.sweep && !how.force {
                 self.own_stop(session, &tether, &mut notes);

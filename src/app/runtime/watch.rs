@@ -16,6 +16,10 @@ use crate::lifecycle::verdict::VerdictKind;
 /// How long the warden may take to record an exit that was seen.
 const RECORD: Duration = Duration::from_secs(1);
 
+/// How long the reader may take to read what was printed before the end; a grandchild that holds the slave
+/// makes it wait for all of this.
+const DRAIN: Duration = Duration::from_millis(50);
+
 /// How the watching thread is told of new sessions.
 pub(super) struct Watcher {
     sender: Mutex<Sender<Arc<Session>>>,
@@ -49,6 +53,10 @@ impl Inner {
     /// Waits, for a short time only, until the warden has recorded how an ended workload ended. A
     /// warden that is gone records nothing any more.
     pub(super) fn await_exit(&self, session: &Arc<Session>) {
+        // What was printed before the end is on the screen before anybody hears of the end.
+        if let Some(owned) = session.pty.as_ref().filter(|_| !session.state().over) {
+            owned.pty.drain(DRAIN);
+        }
         let warden = session.tether().warden;
         let until = Instant::now() + RECORD;
         loop {
@@ -59,14 +67,19 @@ impl Inner {
                 warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
             let exit = self.store.exit(&session.id);
             if exit.is_some() || !alive || Instant::now() >= until {
+                // Held while this is told, so that no other thread of ours takes our own look for somebody's stop.
+                let mut state = session.state();
+                if state.over {
+                    return;
+                }
                 // Whoever else stops it holds its lock now, or has removed its record by now.
-                let busy = !session.state().stopping
+                let elsewhere = !state.stopping
+                    && state.receipt.is_none()
                     && (self.store.lock(&session.id, Duration::ZERO).is_err()
                         || !self.store.tether_path(&session.id).exists());
-                let mut state = session.state();
                 state.exit = state.exit.take().or(exit);
+                state.elsewhere = elsewhere;
                 state.over = true;
-                state.elsewhere = busy && state.receipt.is_none();
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -77,7 +90,6 @@ impl Inner {
     fn workload_ended(&self, session: &Arc<Session>) {
         self.await_exit(session);
         if let Some(owned) = &session.pty {
-            owned.pty.drain(Duration::from_millis(50));
             owned.warden_child.lock().unwrap_or_else(PoisonError::into_inner).try_reap();
         }
         let exit = session.state().exit.clone();
