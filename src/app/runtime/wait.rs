@@ -93,6 +93,10 @@ impl Inner {
             WaitFor::Output => {
                 // Asked before the last read: what was printed before the end is in it.
                 let over = session.phase().0.is_over();
+                if over && session.host == HostKind::Tmux {
+                    // tmux reads the last words of a pane in its own time, and so does the writer of the log.
+                    std::thread::sleep(ASK_TMUX);
+                }
                 let printed = match self.printed(session) {
                     Ok(printed) => printed,
                     // The terminal is gone; the log has what it printed.
