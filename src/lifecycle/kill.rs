@@ -190,6 +190,13 @@ impl OwnChild {
         self.0.id()
     }
 
+    /// Leaves the child to itself: it is reaped whenever it ends.
+    pub fn leave(mut self) {
+        if self.try_reap().is_none() {
+            std::thread::spawn(move || self.0.wait());
+        }
+    }
+
     /// Reaps the child if it has ended.
     pub fn try_reap(&mut self) -> Option<std::process::ExitStatus> {
         self.0.try_wait().ok().flatten()

@@ -119,6 +119,16 @@ impl Terminal {
         ours.filter_map(pid).collect()
     }
 
+    /// Counts the children of the screen's processes that have ended and were not reaped.
+    fn zombies(&self) -> usize {
+        let count = |parent: Pid| {
+            let parent = parent.as_raw_nonzero().to_string();
+            let listed = Command::new("ps").args(["-o", "stat=", "--ppid", &parent]).output().unwrap();
+            String::from_utf8_lossy(&listed.stdout).lines().filter(|state| state.starts_with('Z')).count()
+        };
+        self.screens().into_iter().map(count).sum()
+    }
+
     /// The shell answers, its terminal echoes and edits lines again, and is not the alternate screen.
     fn assert_restored(&self) {
         self.line("stty -a | tr ' ' '\\n' | grep -cx -e icanon -e echo -e isig");
@@ -166,6 +176,11 @@ fn check_a_whole_visit(cols: u16, rows: u16) {
     terminal.await_that("the word that it ended", |text| {
         text.contains("HUP") || text.contains("stopped") || text.contains("ended")
     });
+    let until = Instant::now() + PATIENCE;
+    while terminal.zombies() > 0 {
+        assert!(Instant::now() < until, "a child that has ended is never reaped");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     terminal.key("q");
     terminal.await_text("prompt>");
     terminal.assert_restored();

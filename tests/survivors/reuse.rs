@@ -51,6 +51,12 @@ impl Namespace {
         !std::path::Path::new(&proc).join(pid.to_string()).exists()
     }
 
+    fn parent_of(&self, pid: i32) -> String {
+        let status = format!("/proc/{}/root/proc/{pid}/status", self.init.entry.pid);
+        let status = std::fs::read_to_string(status).unwrap();
+        status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned()
+    }
+
     /// Starts a bystander that has exactly this pid. It writes down what it hears, and that it lives.
     fn occupy(&self, pid: i32) {
         eventually("the pid to become free", || self.is_gone(pid));
@@ -165,21 +171,25 @@ fn of_the_workload(host: Host) {
     assert_eq!(pids(&receipt, "signals"), [i64::from(child)].into(), "{receipt:#}");
 }
 
+/// A root that outlives TERM because it waits for a deaf child, and a child that dies of it.
+const DEAF_ROOT: &str = "trap : TERM; log root; (trap '' TERM; leaf deaf) & (leaf child) & while :; do wait; done";
+
 /// A child dies of TERM at once, its parent does not: before KILL comes, a stranger has the child's pid.
 fn of_a_child_in_the_grace(host: Host) {
     if !possible() {
         return skip("needs root and pid namespaces");
     }
     let mut space = Namespace::new("setsid");
-    let script = space.world.shell("trap : TERM; log root; (leaf child) & while :; do wait; done");
+    let script = space.world.shell(DEAF_ROOT);
     let session = space.launch(host, 4.0, &script);
-    space.await_roles(&["root", "child"]);
+    space.await_roles(&["root", "deaf", "child"]);
     let (root, child) = (space.pid_of("root"), space.pid_of("child"));
     let id = space.batch.send(json!({ "cmd": "stop", "session": session.id }));
     space.occupy(child);
-    assert!(!space.is_gone(root), "the grace is not over yet");
+    let in_time = !space.is_gone(root);
     let answer = space.batch.answer(id);
     let receipt = &answer["result"];
+    assert!(in_time, "the grace was over before the pid was taken\n{receipt:#}");
     space.assert_bystander_lives();
     assert!(space.is_gone(root), "{receipt:#}");
     assert_eq!((&receipt["dead"], &receipt["escalated"]), (&json!(true), &json!(true)), "{receipt:#}");
@@ -216,24 +226,32 @@ fn of_a_pane_root_in_the_grace() {
         return skip("needs root and pid namespaces");
     }
     let mut space = Namespace::new("setsid");
-    let script = space.world.shell("trap : TERM; log root; (leaf child) & while :; do wait; done");
-    let session = space.launch(Host::Tmux, 8.0, &script);
+    let script = space.world.shell(DEAF_ROOT);
+    let session = space.launch(Host::Tmux, 4.0, &script);
     let pane = space.world.shell("leaf pane");
     let target = format!("{}:", session.in_tmux.as_deref().unwrap());
     let mut argv = space.world.tmux_argv();
     argv.extend(["new-window", "-d", "-t", &target, "bash", &pane].map(str::to_owned));
     let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
     assert!(space.inside(&argv).status().unwrap().success());
-    space.await_roles(&["root", "child", "pane"]);
+    space.await_roles(&["root", "deaf", "child", "pane"]);
     let (root, pane) = (space.pid_of("root"), space.pid_of("pane"));
+    let server = space.parent_of(pane);
     let id = space.batch.send(json!({ "cmd": "stop", "session": session.id }));
+    // tmux 3.3 leaves such a root a zombie for seconds now and then; reminded, it reaps.
+    eventually("the end of the pane's root", || {
+        assert!(space.inside(&["sh", "-c", &format!("kill -CHLD {server}")]).status().unwrap().success());
+        space.is_gone(pane)
+    });
     space.occupy(pane);
-    assert!(!space.is_gone(root), "the grace is not over yet");
+    let in_time = !space.is_gone(root);
     let answer = space.batch.answer(id);
     let receipt = &answer["result"];
+    assert!(in_time, "the grace was over before the pid was taken\n{receipt:#}");
     space.assert_bystander_lives();
     assert!(space.is_gone(root), "{receipt:#}");
     assert_eq!((&receipt["dead"], &receipt["escalated"]), (&json!(true), &json!(true)), "{receipt:#}");
     let killed: Vec<&Value> = rows(receipt, "signals").filter(|row| row["signal"] == "KILL").collect();
-    assert!(killed.iter().all(|row| row["pid"] == root), "{receipt:#}");
+    let deaf = space.pid_of("deaf");
+    assert!(killed.iter().all(|row| row["pid"] == root || row["pid"] == deaf), "{receipt:#}");
 }

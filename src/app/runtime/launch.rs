@@ -250,7 +250,7 @@ impl Inner {
             }
         };
         let launched = launched(plan, &tether);
-        let owned = OwnedPty { pty, lifeline, warden_child: std::sync::Mutex::new(warden_child) };
+        let owned = OwnedPty::new(pty, lifeline, warden_child);
         Ok((launched, new_session(tether, request, Some(owned))?))
     }
 
@@ -326,6 +326,7 @@ impl Inner {
                 argv: plan.argv.iter().map(OsString::from).collect(),
                 cwd: plan.cwd.clone(),
                 env: plan.env.clone(),
+                own_tmux: plan.kind == Kind::Agent,
             },
         };
         waiting.go(&durable, &orders).map_err(|error| {

@@ -50,6 +50,9 @@ pub(super) fn start(inner: &Arc<Inner>) {
 impl Inner {
     /// Looks at one session now, in its trees only.
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
+        if let Some(owned) = &session.pty {
+            owned.reap();
+        }
         let tether = session.tether();
         if session.state().settled {
             self.sample_with(session, Look { workload: Some(VerdictKind::Gone), ..Look::default() });

@@ -18,7 +18,29 @@ use crate::pty::Pty;
 pub(super) struct OwnedPty {
     pub(super) pty: Pty,
     pub(super) lifeline: Lifeline,
-    pub(super) warden_child: Mutex<OwnChild>,
+    warden_child: Mutex<Option<OwnChild>>,
+}
+
+impl OwnedPty {
+    pub(super) fn new(pty: Pty, lifeline: Lifeline, warden: OwnChild) -> Self {
+        Self { pty, lifeline, warden_child: Mutex::new(Some(warden)) }
+    }
+
+    /// Reaps the warden if it has left.
+    pub(super) fn reap(&self) {
+        let mut child = self.warden_child.lock().unwrap_or_else(PoisonError::into_inner);
+        if child.as_mut().is_some_and(|child| child.try_reap().is_some()) {
+            *child = None;
+        }
+    }
+}
+
+impl Drop for OwnedPty {
+    fn drop(&mut self) {
+        if let Some(child) = self.warden_child.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            child.leave();
+        }
+    }
 }
 
 /// A session.

@@ -90,7 +90,7 @@ impl Inner {
     fn workload_ended(&self, session: &Arc<Session>) {
         self.await_exit(session);
         if let Some(owned) = &session.pty {
-            owned.warden_child.lock().unwrap_or_else(PoisonError::into_inner).try_reap();
+            owned.reap();
         }
         let exit = session.state().exit.clone();
         let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));

@@ -33,7 +33,7 @@ pub(super) fn run(arguments: &[OsString]) -> u8 {
         return NOT_LAUNCHED;
     }
     if host == HostStage::Tmux {
-        take_from_pane(&mut workspace.env);
+        take_from_pane(&mut workspace.env, workspace.own_tmux);
     }
     let program = workspace.argv.first().cloned().unwrap_or_default();
     if let Err(error) = std::env::set_current_dir(&workspace.cwd) {
@@ -64,8 +64,8 @@ fn prepare(host: HostStage) -> Result<(), Errno> {
         rustix::process::setsid()?;
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
     }
-    // A caught signal is default after an exec; an inherited ignored one would stay ignored
-    // (signal(7)). Signals that cannot be caught are refused here, and need no reset.
+    // A caught signal is default after an exec; an inherited ignored one would stay ignored (signal(7)).
+    // ILL, FPE and SEGV are not to be caught this way: where the manager ignores them, so will the workload.
     let flag = Arc::new(AtomicBool::new(false));
     for signal in 1..=64 {
         if ![4, 8, 9, 11, 19, 32, 33].contains(&signal) {
@@ -75,11 +75,10 @@ fn prepare(host: HostStage) -> Result<(), Errno> {
     SigSet::empty().thread_set_mask().map_err(|error| Errno::from_raw_os_error(error as i32))
 }
 
-fn take_from_pane(env: &mut Vec<(OsString, OsString)>) {
-    let private = env.iter().any(|(name, _)| name == "TMUX_TMPDIR");
+fn take_from_pane(env: &mut Vec<(OsString, OsString)>, own_tmux: bool) {
     for name in OF_THE_PANE {
         // An agent has a tmux of its own; it must not find the server that holds it.
-        if private && name.starts_with("TMUX") {
+        if own_tmux && name.starts_with("TMUX") {
             continue;
         }
         if let Some(value) = std::env::var_os(name) {
@@ -104,4 +103,21 @@ fn find(program: &OsStr, env: &[(OsString, OsString)]) -> OsString {
         .map(|directory| directory.join(program))
         .find(executable)
         .map_or_else(|| program.to_owned(), std::path::PathBuf::into_os_string)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_agent_is_kept_from_the_tmux_that_holds_it() {
+        // The variable of the launcher says nothing about whose tmux it is.
+        for own_tmux in [false, true] {
+            let mut env: Vec<(OsString, OsString)> = vec![("TMUX_TMPDIR".into(), "/x".into())];
+            take_from_pane(&mut env, own_tmux);
+            let expected = !own_tmux && std::env::var_os("TMUX").is_some();
+            assert_eq!(env.iter().any(|(name, _)| name == "TMUX"), expected);
+            assert!(env.iter().any(|(name, _)| name == "TMUX_TMPDIR"));
+        }
+    }
 }

@@ -62,6 +62,8 @@ pub struct Workspace {
     pub cwd: PathBuf,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
+    /// It has a tmux of its own, and must not find the server that holds it.
+    pub own_tmux: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -69,6 +71,8 @@ struct WorkspaceWire {
     argv: Vec<Bytes>,
     cwd: Bytes,
     env: Vec<(Bytes, Bytes)>,
+    #[serde(default)]
+    own_tmux: bool,
 }
 
 impl Serialize for Workspace {
@@ -77,6 +81,7 @@ impl Serialize for Workspace {
             argv: self.argv.iter().map(|text| Bytes::from(text.as_os_str())).collect(),
             cwd: Bytes::from(self.cwd.as_os_str()),
             env: self.env.iter().map(|(k, v)| (Bytes::from(k.as_os_str()), Bytes::from(v.as_os_str()))).collect(),
+            own_tmux: self.own_tmux,
         };
         wire.serialize(serializer)
     }
@@ -89,6 +94,7 @@ impl<'de> Deserialize<'de> for Workspace {
             argv: wire.argv.into_iter().map(|bytes| bytes.0).collect(),
             cwd: PathBuf::from(wire.cwd.0),
             env: wire.env.into_iter().map(|(k, v)| (k.0, v.0)).collect(),
+            own_tmux: wire.own_tmux,
         })
     }
 }
@@ -154,8 +160,12 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_travel_whole() {
         let odd = OsString::from_vec(vec![0xff, b'x', 0xfe]);
-        let workspace =
-            Workspace { argv: vec!["sh".into(), odd.clone()], cwd: PathBuf::from(&odd), env: vec![("K".into(), odd)] };
+        let workspace = Workspace {
+            argv: vec!["sh".into(), odd.clone()],
+            cwd: PathBuf::from(&odd),
+            env: vec![("K".into(), odd)],
+            own_tmux: true,
+        };
         let mut pipe = Vec::new();
         send(&mut pipe, &workspace).expect("sends");
         assert_eq!(receive::<Workspace>(&mut pipe.as_slice()).expect("receives"), workspace);
