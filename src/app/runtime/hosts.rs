@@ -1,6 +1,6 @@
 //! What differs between a PTY and tmux when a session is stopped.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Inner;
@@ -79,15 +79,38 @@ fn store(store: &Store, tether: &Tether) -> Result<(), String> {
 
 /// Returns the guard of this program, with the tmux server that holds the session.
 pub(super) fn guard(inner: &Inner, tether: &Tether) -> Guard {
+    of_session(fresh_guard(inner), tether)
+}
+
+fn fresh_guard(inner: &Inner) -> Guard {
     let mut guard = Guard::new(&inner.inspector);
-    if let Some(record) = &tether.tmux {
-        guard.protect_server(record.server.pid, "the tmux server that holds the session");
-    }
     // Ours may have been started from inside a session of another server.
     if let Probe::Running { pid } = inner.server.probe() {
         guard.protect_server(pid, "the tmux server of cookbook-tui");
     }
     guard
+}
+
+fn of_session(mut guard: Guard, tether: &Tether) -> Guard {
+    if let Some(record) = &tether.tmux {
+        guard.protect_server(record.server.pid, "the tmux server that holds the session");
+    }
+    guard
+}
+
+/// How long a guard serves for looking; nothing is ever signalled by it.
+const GLANCE: Duration = Duration::from_millis(900);
+
+/// Returns a guard for rows that are only shown: looked up once for all sessions of a tick.
+pub(super) fn guard_for_looking(inner: &Inner, tether: &Tether) -> Guard {
+    let mut kept = inner.glance.lock().unwrap_or_else(PoisonError::into_inner);
+    let fresh = kept.as_ref().filter(|(at, _)| at.elapsed() < GLANCE).map(|(_, guard)| guard.clone());
+    let guard = fresh.unwrap_or_else(|| {
+        let guard = fresh_guard(inner);
+        *kept = Some((Instant::now(), guard.clone()));
+        guard
+    });
+    of_session(guard, tether)
 }
 
 /// Whether the recorded tmux server is still there.

@@ -22,13 +22,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::command::{Answer, Command};
 use super::config::Config;
 use super::error::{AppError, ErrorKind};
 use super::event::Event;
 use super::paths::Paths;
+use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::store::{Quarantined, Store};
@@ -67,6 +68,8 @@ pub(crate) struct Inner {
     /// Grows with everything that somebody may wait for.
     changes: (Mutex<u64>, Condvar),
     closing: AtomicBool,
+    /// Who is protected, as last looked up for rows that are only shown.
+    glance: Mutex<Option<(Instant, Guard)>>,
     /// Grows with everything that any session prints.
     screens: AtomicU64,
     /// `None` inside where the thread could not be started.
@@ -107,6 +110,7 @@ impl Runtime {
             sessions: Mutex::default(),
             changes: (Mutex::new(0), Condvar::new()),
             closing: AtomicBool::new(false),
+            glance: Mutex::default(),
             screens: AtomicU64::new(0),
             watcher: OnceLock::new(),
         };

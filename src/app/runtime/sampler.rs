@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use super::hosts::guard;
+use super::hosts::{guard, guard_for_looking};
 use super::session::{GONE_SHOWN, Sample, Sampled, Session};
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
@@ -62,7 +62,7 @@ impl Inner {
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) {
             self.await_exit(session);
         }
-        let guard = guard(self, &tether);
+        let guard = guard_for_looking(self, &tether);
         // With nobody left to start a walk from, only the whole host shows who stayed behind.
         let watched = workload == VerdictKind::Owned
             || tether.warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
