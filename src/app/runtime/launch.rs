@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use super::environment::{Ingredients, build};
 use super::session::{OwnedPty, Session};
@@ -15,6 +15,7 @@ use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned};
+use crate::lifecycle::clock;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::InspectorKind;
@@ -360,8 +361,8 @@ impl Inner {
 
     fn tether_of(&self, plan: &Plan, waiting: &Waiting, front: Option<Identity>, record: Option<TmuxRecord>) -> Tether {
         let masked = text::mask_argv(&plan.argv);
-        let now = boottime();
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
+        let now = clock::boottime();
+        let wall = clock::wall();
         let namespace = |name: &str| self.inspector.namespace(name);
         let facts = waiting.workload.facts();
         // In a PTY the trampoline becomes session leader; in tmux it leads a group of the pane's session.
@@ -503,12 +504,6 @@ fn gate_error(error: &GateError) -> AppError {
         GateError::Open { .. } | GateError::Broken(_) => ErrorKind::Io,
     };
     AppError::new(kind, error.to_string())
-}
-
-/// Seconds on `CLOCK_BOOTTIME`.
-pub(super) fn boottime() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0)).as_secs_f64()
 }
 
 struct ScreenSink {

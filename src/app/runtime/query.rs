@@ -6,11 +6,12 @@ use serde_json::json;
 
 use super::Inner;
 use super::hosts::{panes, server_of};
-use super::launch::{boottime, tmux};
+use super::launch::tmux;
 use super::session::Session;
 use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
+use crate::lifecycle::clock::boottime;
 use crate::lifecycle::rows::{bystander, lookalikes, marked, row};
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;

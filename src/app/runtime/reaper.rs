@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
-use super::launch::boottime;
 use super::session::Session;
 use crate::app::command::{Orphan, Orphans, ReapReport};
 use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::verify;
+use crate::lifecycle::clock::boottime;
 use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::store::read_json;

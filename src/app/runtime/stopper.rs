@@ -13,6 +13,7 @@ use crate::app::contract::{CommandLine, HostKind, LaunchRequest, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
+use crate::lifecycle::clock;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
@@ -74,8 +75,8 @@ impl Inner {
         }
         let _lock = self.take_lock(&session.id, LOCK_PATIENCE)?;
         let mut tether = session.tether();
-        let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64());
-        tether.not_after = super::launch::boottime() + seconds;
+        let wall = clock::wall();
+        tether.not_after = clock::boottime() + seconds;
         tether.not_after_wall = wall + seconds;
         self.store.save(&tether).map_err(|error| {
             AppError::new(ErrorKind::State, format!("the record of {} could not be written: {error}", session.id))

@@ -16,6 +16,7 @@ use rustix::process as p;
 
 use super::wire::{Hello, Orders, Outcome, receive, send};
 use super::{HostStage, NOT_LAUNCHED, TRAMPOLINE};
+use crate::lifecycle::clock::boottime;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
@@ -380,10 +381,4 @@ fn hung_up(stream: &UnixStream) -> bool {
 fn has_children() -> bool {
     let options = p::WaitIdOptions::EXITED | p::WaitIdOptions::NOHANG | p::WaitIdOptions::NOWAIT;
     !matches!(p::waitid(p::WaitId::All, options), Err(rustix::io::Errno::CHILD))
-}
-
-/// Seconds on `CLOCK_BOOTTIME`, which counts through a suspend and ignores clock steps.
-fn boottime() -> f64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0)).as_secs_f64()
 }
