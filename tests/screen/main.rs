@@ -29,7 +29,7 @@ impl Terminal {
         let terminal = Self { socket, folder };
         let size = [cols.to_string(), rows.to_string()];
         // No start-up file of anybody: what a person's shell does first is not what is tested.
-        let shell = "env -u TMUX -u ENV SHELL=/bin/sh sh";
+        let shell = "env -u TMUX -u ENV LC_ALL=C.UTF-8 SHELL=/bin/sh sh";
         let made = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &size[0], "-y", &size[1], shell]);
         assert!(made.status.success(), "{made:?}");
         // Not exported: the sessions have prompts of their own.
@@ -39,7 +39,9 @@ impl Terminal {
     }
 
     fn tmux(&self, arguments: &[&str]) -> Output {
-        Command::new("tmux").args(["-u", "-L", &self.socket]).args(arguments).output().unwrap()
+        let mut tmux = Command::new("tmux");
+        tmux.args(["-u", "-L", &self.socket]).args(arguments);
+        tmux.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color").output().unwrap()
     }
 
     fn state(&self) -> PathBuf {
