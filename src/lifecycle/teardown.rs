@@ -356,6 +356,8 @@ mod tests {
         Unverifiable,
         /// Leaves a child with this pid when it gets TERM.
         Leaves(i32),
+        /// Has somebody else start this one when it is killed: a ring.
+        Heir(i32),
     }
 
     /// Drives the machine against imaginary processes in virtual time, and keeps its own ledger.
@@ -389,7 +391,7 @@ mod tests {
                 Nature::Foreign => return Event::Denied(target.clone(), OutcomeKind::Foreign, reason),
                 Nature::Unverifiable => return Event::Denied(target.clone(), OutcomeKind::Unverifiable, reason),
                 Nature::NotPermitted => return Event::Undeliverable(target.clone(), "EPERM".into()),
-                Nature::Plain | Nature::IgnoresTerm | Nature::Immortal | Nature::Leaves(_) => {}
+                Nature::Plain | Nature::IgnoresTerm | Nature::Immortal | Nature::Leaves(_) | Nature::Heir(_) => {}
             }
             self.sent.push((raw, signal));
             match (nature, signal) {
@@ -397,6 +399,10 @@ mod tests {
                 (Nature::Leaves(child), Signal::Term) => {
                     self.dead.push(raw);
                     self.natures.insert(child, Nature::Plain);
+                }
+                (Nature::Heir(child), Signal::Kill) => {
+                    self.dead.push(raw);
+                    self.natures.insert(child, Nature::IgnoresTerm);
                 }
                 (nature, Signal::Kill) if nature != Nature::Immortal => self.dead.push(raw),
                 (_, _) => {}
@@ -504,6 +510,24 @@ mod tests {
         let teardown = world.run(Ladder::server(Signal::Term, GRACE), &[1]);
         assert_eq!(teardown.targets().map(|(_, state)| state.clone()).collect::<Vec<_>>(), [State::AlreadyGone]);
         assert!(world.sent.is_empty());
+    }
+
+    /// Killed one after the other, a ring comes back as fast as it goes: from the second round on it is stopped
+    /// first.
+    #[test]
+    fn a_ring_stands_still_before_it_is_killed_again() {
+        let mut world = World::new(&[(1, Nature::Heir(8)), (2, Nature::Heir(9))]);
+        let teardown = world.run(Ladder { force: true, ..Ladder::server(Signal::Term, GRACE) }, &[1, 2]);
+        let expected = [
+            (1, Signal::Kill),
+            (2, Signal::Kill),
+            (8, Signal::Stop),
+            (9, Signal::Stop),
+            (8, Signal::Kill),
+            (9, Signal::Kill),
+        ];
+        assert_eq!(world.sent, expected);
+        assert!(teardown.targets().all(|(_, state)| *state == State::Exited));
     }
 
     #[test]
