@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
 use super::contract::{SessionRow, Tree};
+use crate::lifecycle::clock;
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
 use crate::text::escape;
 
@@ -21,8 +22,7 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Restarted { receipt, launched } => format!("{}{}", self::receipt(receipt), self::launched(launched)),
         Answer::Orphans(orphans) => self::orphans(orphans),
         Answer::Extended(not_after) => {
-            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-            format!("it may live for another {}\n", age(not_after - now.map_or(0.0, |now| now.as_secs_f64()) + 1.0))
+            format!("it may live for another {}\n", age(not_after - clock::wall() + 1.0))
         }
         Answer::Doctor(checks) => doctor(checks),
         Answer::Recipes(rows) => {

@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 
 use super::authority::{Denied, Owned, Pinned, authorize};
+use super::clock::timespec;
 use super::guard::Guard;
 use super::identity::Identity;
 use super::inspect::{Inspector, Unreadable};
@@ -279,10 +280,7 @@ impl Waiting {
             std::thread::sleep(pause);
             return Vec::new();
         };
-        let timeout = Timespec {
-            tv_sec: i64::try_from(pause.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: i64::from(pause.subsec_nanos()),
-        };
+        let timeout = timespec(pause);
         let mut events = Vec::with_capacity(256);
         // An interrupted wait is a short wait; the caller looks at its clock.
         if epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&timeout)).is_err() {

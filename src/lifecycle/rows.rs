@@ -88,6 +88,9 @@ pub fn unbound_row(error: &Unreadable, inspector: &Inspector) -> ProcessRow {
     }
 }
 
+/// Why an escapee is reported and not signalled.
+pub const LEFT_THE_TREE: &str = "it left the tree; the recipe reports such processes";
+
 /// Returns a member as a process that is reported and not signalled.
 pub fn bystander(member: &Member, inspector: &Inspector, reason: &str) -> Bystander {
     Bystander {

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::authority::verify;
+use super::clock::timespec;
 use super::conduct::{Ended, Observed, Stage, conduct};
 use super::guard::Guard;
 use super::identity::{Identity, Pid};
 use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
 use super::plan;
 use super::receipt::{Bystander, Outcome, OutcomeKind, Receipt, Refused, StillHeld};
-use super::rows::{bystander, known_command_of, lookalikes, marked, row};
+use super::rows::{LEFT_THE_TREE, bystander, known_command_of, lookalikes, marked, row};
 use super::teardown::{Ladder, State};
 use super::tether::CapturedRecord;
 use super::tree::{Captured, Depth, Fate, Member, Scope, capture};
@@ -330,10 +331,9 @@ fn dismiss(supervisors: Vec<Member>, result: &mut Total, stage: &mut Stage<'_>, 
 }
 
 fn wait_for_any(members: &[Member], until: Instant) {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::event::{PollFd, PollFlags, poll};
     let left = until.saturating_duration_since(Instant::now());
-    let timeout =
-        Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(1), tv_nsec: i64::from(left.subsec_nanos()) };
+    let timeout = timespec(left);
     let pidfds: Vec<_> = members.iter().filter_map(|member| member.pinned.pidfd()).collect();
     if pidfds.len() < members.len() {
         return std::thread::sleep(Duration::from_millis(5).min(left));
@@ -421,11 +421,7 @@ fn fill_beside<'a>(receipt: &mut Receipt, members: impl Iterator<Item = &'a Memb
         let (outcome, reason) = match &member.fate {
             Fate::End => continue,
             Fate::Report => {
-                receipt.escapees.push(bystander(
-                    member,
-                    inspector,
-                    "it left the tree; the recipe reports such processes",
-                ));
+                receipt.escapees.push(bystander(member, inspector, LEFT_THE_TREE));
                 continue;
             }
             Fate::Keep(what) => {

@@ -7,12 +7,13 @@ use serde_json::json;
 use super::Inner;
 use super::hosts::{panes, server_of};
 use super::launch::tmux;
-use super::session::Session;
+use super::session::{Session, State};
 use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
-use crate::lifecycle::rows::{bystander, lookalikes, marked, row};
+use crate::lifecycle::receipt::{Bystander, ProcessRow};
+use crate::lifecycle::rows::{LEFT_THE_TREE, bystander, lookalikes, marked, row};
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
@@ -119,7 +120,7 @@ impl Inner {
                 .members
                 .iter()
                 .filter(|member| member.fate == Fate::Report)
-                .map(|member| bystander(member, &self.inspector, "it left the tree; the recipe reports such processes"))
+                .map(|member| bystander(member, &self.inspector, LEFT_THE_TREE))
                 .collect();
             let tether = session.tether();
             if captured.supervisors.len() < usize::from(tether.front.is_some()) + 1 {
@@ -129,9 +130,9 @@ impl Inner {
                 escapees.extend(marked.into_iter().filter(|row| !named.contains(&row.pid)));
             }
             let supervisors = captured.supervisors.iter().map(|member| row(member, &self.inspector, None)).collect();
-            return Ok(Tree { processes: rows_of(session), lookalikes: alike, escapees, supervisors });
+            return Ok(Tree { processes: rows_of(&session.state()), lookalikes: alike, escapees, supervisors });
         }
-        Ok(Tree { processes: rows_of(session), ..Tree::default() })
+        Ok(Tree { processes: rows_of(&session.state()), ..Tree::default() })
     }
 
     /// Returns the tree as the sampler last saw it, without looking again.
@@ -139,15 +140,19 @@ impl Inner {
         let state = session.state();
         let escapees = state.sample.rows.values().filter(|sampled| sampled.escapee);
         let escapees = escapees
-            .map(|sampled| crate::lifecycle::receipt::Bystander {
+            .map(|sampled| Bystander {
                 pid: sampled.row.pid,
                 start_token: sampled.row.start_token.clone(),
                 command: sampled.row.command.clone(),
-                reason: Some("it left the tree; the recipe reports such processes".into()),
+                reason: Some(LEFT_THE_TREE.into()),
             })
             .collect();
-        let processes = state.sample.rows.values().map(|sampled| sampled.row.clone()).collect();
-        Tree { processes, lookalikes: Vec::new(), escapees, supervisors: state.sample.supervisors.clone() }
+        Tree {
+            processes: rows_of(&state),
+            lookalikes: Vec::new(),
+            escapees,
+            supervisors: state.sample.supervisors.clone(),
+        }
     }
 
     pub(super) fn screen(&self, reference: &str, scrollback: usize) -> Result<ScreenText, AppError> {
@@ -285,8 +290,8 @@ impl Inner {
     }
 }
 
-fn rows_of(session: &Arc<Session>) -> Vec<crate::lifecycle::receipt::ProcessRow> {
-    let state = session.state();
+/// Returns everybody of the last look: the members, and whoever could not be bound.
+pub(super) fn rows_of(state: &State) -> Vec<ProcessRow> {
     state.sample.rows.values().map(|sampled| &sampled.row).chain(&state.sample.unbound).cloned().collect()
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
+use super::query::rows_of;
 use super::session::Session;
 use crate::app::command::{Orphan, Orphans, ReapReport};
 use crate::app::contract::HostKind;
@@ -229,9 +230,8 @@ impl Inner {
     }
 
     fn left_of(session: &Session) -> Vec<ProcessRow> {
-        let state = session.state();
-        let rows = state.sample.rows.values().map(|sampled| &sampled.row).chain(&state.sample.unbound);
-        rows.filter(|row| row.verdict != VerdictKind::Gone).cloned().collect()
+        let rows = rows_of(&session.state());
+        rows.into_iter().filter(|row| row.verdict != VerdictKind::Gone).collect()
     }
 
     /// Counts what a sweep would do, without doing it.

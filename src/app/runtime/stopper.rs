@@ -1,7 +1,7 @@
 //! Stop, sweep and restart: who may, in which order, and what is written down.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use super::hosts::{SessionHost, guard, is_open, named};
 use super::launch::grace;
@@ -363,7 +363,7 @@ impl Inner {
         if clean {
             self.store.remove(&session.id).ok();
         } else {
-            let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+            let at = clock::wall_seconds();
             let (verdict, reason) = left_behind(receipt);
             tether.last = Some(Last { verdict, reason, at });
             if left_alive {

@@ -11,10 +11,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::wire::{Hello, Orders, Outcome, receive, send};
 use crate::lifecycle::authority::{Pin, Pinned};
+use crate::lifecycle::clock::timespec;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::store::{Durable, random_hex};
@@ -133,10 +134,7 @@ impl Gate {
             if left.is_zero() {
                 return Err(GateError::Timeout(patience.as_secs_f64()));
             }
-            let timeout = Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(1),
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
+            let timeout = timespec(left);
             poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&timeout)).ok();
         }
     }

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use nix::sys::signal::{SigSet, Signal as S};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
@@ -16,7 +16,7 @@ use rustix::process as p;
 
 use super::wire::{Hello, Orders, Outcome, receive, send};
 use super::{HostStage, NOT_LAUNCHED, TRAMPOLINE};
-use crate::lifecycle::clock::boottime;
+use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
@@ -226,8 +226,7 @@ impl Keeper {
             Some(not_after) => (not_after - boottime()).clamp(0.0, 3600.0),
             None => 3600.0,
         };
-        let duration = Duration::from_secs_f64(seconds);
-        Timespec { tv_sec: i64::try_from(duration.as_secs()).unwrap_or(1), tv_nsec: i64::from(duration.subsec_nanos()) }
+        timespec(Duration::from_secs_f64(seconds))
     }
 
     fn reap(&mut self) {
@@ -254,7 +253,7 @@ impl Keeper {
             S::try_from(raw)
                 .map_or_else(|_| raw.to_string(), |signal| signal.as_str().trim_start_matches("SIG").to_owned())
         };
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let at = wall_seconds();
         let record = ExitRecord { code, signal: signal.map(named), at };
         if let Ok(store) = self.store() {
             // A disk that refuses leaves the status unknown, which is said as such.
@@ -311,7 +310,7 @@ impl Keeper {
                 (Some(true), None, _) => drop(store.remove(&self.orders.session)),
                 (Some(true), Some((verdict, reason)), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
-                    let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+                    let at = wall_seconds();
                     tether.last = Some(Last { verdict, reason, at });
                     tether.captured.clear();
                     store.save(&tether).ok();
