@@ -30,6 +30,8 @@ pub(super) struct SessionHost<'a> {
     pub(super) notes: Vec<String>,
     /// The host was asked for its panes before.
     pub(super) asked: bool,
+    /// Ends those that the recipe only reports, too: for this stop; the record keeps what the recipe says.
+    pub(super) end_escapees: bool,
 }
 
 impl Host for SessionHost<'_> {
@@ -48,7 +50,9 @@ impl Host for SessionHost<'_> {
                 roots
             }
         };
-        Ok(self.tether.scope(panes))
+        let mut scope = self.tether.scope(panes);
+        scope.report_escapees &= !self.end_escapees;
+        Ok(scope)
     }
 
     fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String> {

@@ -248,9 +248,15 @@ impl Inner {
         if containment.len() < tether.containment.len() {
             notes.push("its warden was gone: membership rested on parents and kernel sessions alone".into());
         }
-        let mut tether = tether;
-        tether.report_escapees &= !how.end_escapees;
-        let mut host = SessionHost { inner: self, session, tether, recorded, notes: Vec::new(), asked: false };
+        let mut host = SessionHost {
+            inner: self,
+            session,
+            tether,
+            recorded,
+            notes: Vec::new(),
+            asked: false,
+            end_escapees: how.end_escapees,
+        };
         let order = Order {
             session: &session.id,
             ladder,
