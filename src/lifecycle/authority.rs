@@ -31,7 +31,7 @@ use super::descriptors::Share;
 use super::guard::Guard;
 use super::identity::{Identity, Pid};
 use super::inspect::{Facts, Inspector, Unreadable};
-use super::kill::pidfd_ended;
+use super::kill::{pidfd_ended, which_ended};
 use super::verdict::{Seen, Sighting, Verdict, VerdictKind, judge};
 
 /// How a pinned process is held.
@@ -63,10 +63,33 @@ pub enum Pin {
     Unreadable(Unreadable),
 }
 
+impl Pin {
+    /// Returns the pidfd of a process that was alive when its facts were read. (A zombie that was seen as one
+    /// has ended, and is who it is.)
+    fn alive(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Self::Held(pinned) if !pinned.facts.ended() => pinned.pidfd(),
+            Self::Held(_) | Self::Gone | Self::Unreadable(_) => None,
+        }
+    }
+}
+
 impl Pinned {
-    /// Opens a pidfd, reads the facts, and makes sure that the process had not ended in between: only
-    /// then do the facts belong to the descriptor.
+    /// Pins one process; see [`Pinned::open_all`].
     pub fn open(inspector: &Inspector, pid: Pid) -> Pin {
+        Self::open_all(inspector, vec![pid]).pop().map_or(Pin::Gone, |(_, pin)| pin)
+    }
+
+    /// Pins processes: opens a pidfd of each, reads its facts, and in the end makes sure that none had ended in
+    /// between, for only then do facts belong to a descriptor. One poll(2) asks for all of them.
+    pub fn open_all(inspector: &Inspector, pids: Vec<Pid>) -> Vec<(Pid, Pin)> {
+        let looks: Vec<(Pid, Pin)> = pids.into_iter().map(|pid| (pid, Self::look_at(inspector, pid))).collect();
+        let ended = which_ended(&looks.iter().map(|(_, pin)| pin.alive()).collect::<Vec<_>>());
+        looks.into_iter().zip(ended).map(|((pid, pin), ended)| (pid, if ended { Pin::Gone } else { pin })).collect()
+    }
+
+    /// Opens a pidfd and reads the facts; they belong together if the pidfd's process lives on afterwards.
+    fn look_at(inspector: &Inspector, pid: Pid) -> Pin {
         let mut absent = false;
         let opened = Share::claim(|| {
             let opened = pidfd_open(pid.rustix(), PidfdFlags::empty());
@@ -83,7 +106,6 @@ impl Pinned {
             Err(error) => return Pin::Unreadable(error),
         };
         let pidfd_inode = match &handle {
-            Handle::Pidfd(pidfd) if pidfd_ended(pidfd) && !facts.ended() => return Pin::Gone,
             Handle::Pidfd(pidfd) => pidfs_inode(pidfd.as_fd()),
             Handle::Bare => pidfd_open(pid.rustix(), PidfdFlags::empty()).ok().and_then(|pidfd| {
                 let inode = pidfs_inode(pidfd.as_fd());

@@ -5,7 +5,7 @@
 //! [`OwnChild`] (a direct child that was not reaped), [`stop_self`], and [`probe`], which sends nothing.
 
 use std::fmt;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 use std::str::FromStr;
 
@@ -209,6 +209,19 @@ pub(super) fn pidfd_ended(pidfd: impl AsFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&now)), Ok(1)) && fds[0].revents().contains(PollFlags::IN)
+}
+
+/// Tells for each of several pidfds whether its process has ended; `false` where there is none.
+pub(super) fn which_ended(pidfds: &[Option<BorrowedFd<'_>>]) -> Vec<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds: Vec<PollFd<'_>> =
+        pidfds.iter().flatten().map(|pidfd| PollFd::from_borrowed_fd(*pidfd, PollFlags::IN)).collect();
+    if poll(&mut fds, Some(&now)).is_err() {
+        return pidfds.iter().map(|pidfd| pidfd.is_some_and(pidfd_ended)).collect();
+    }
+    let mut answers = fds.iter().map(|fd| fd.revents().contains(PollFlags::IN));
+    pidfds.iter().map(|pidfd| pidfd.is_some() && answers.next() == Some(true)).collect()
 }
 
 #[cfg(test)]

@@ -4,13 +4,17 @@
 //! fixpoint (two reads that add nothing), pins every member between the reads, and so binds membership
 //! and identity together. Nobody recaptures an identity after membership was decided.
 
+mod found;
+
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::authority::{Pin, Pinned, verify};
+use found::Found;
+
+use super::authority::{Pinned, verify};
 use super::guard::Guard;
 use super::identity::{Identity, Pid, StartToken};
-use super::inspect::{Facts, Inspector, Kin, Snapshot, Start, Unreadable};
+use super::inspect::{Facts, Inspector, Snapshot, Start, Unreadable};
 use super::kept;
 use super::receipt::Membership;
 pub use super::scope::{Depth, Scope};
@@ -277,9 +281,6 @@ fn is_warden(facts: &Facts, argv: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
         && argv().first().is_some_and(|name| name == WARDEN_NAME.as_bytes())
 }
 
-/// Reads of the table after which a capture says that it is not complete.
-const READS_MAX: usize = 12;
-
 /// Captures the members of a session with their identities.
 ///
 /// [`Depth::Trees`] follows the children that the kernel lists and costs what the trees cost; where it lists
@@ -312,119 +313,6 @@ pub fn capture(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector
         unbound.remove(&member.pinned.identity().pid);
     }
     Captured { members, supervisors, unbound: unbound.into_values().collect(), blind: false, complete }
-}
-
-/// What the reads came to.
-struct Found {
-    pins: HashMap<Pid, Pinned>,
-    members: BTreeMap<Pid, BTreeSet<Membership>>,
-    unbound: BTreeMap<Pid, Unreadable>,
-    complete: bool,
-}
-
-impl Found {
-    fn nothing(roots: &Roots) -> Self {
-        let unbound = roots.unbound.iter().map(|error| (error.pid, error.clone())).collect();
-        Self { pins: HashMap::new(), members: BTreeMap::new(), unbound, complete: false }
-    }
-
-    /// Pins every process on the way and follows its children, then reads all lists of children again until
-    /// nobody is new.
-    fn by_walk(roots: &Roots, borders: &mut Borders<'_>) -> Self {
-        let mut found = Self::nothing(roots);
-        let mut lists = Vec::new();
-        let mut queue = roots.all();
-        for _ in 0..READS_MAX {
-            while let Some(pid) = queue.pop() {
-                found.visit(pid, roots, borders, &mut lists, &mut queue);
-            }
-            for list in &lists {
-                borders.inspector.children(list, &mut queue);
-            }
-            queue.retain(|pid| !found.pins.contains_key(pid) && !found.unbound.contains_key(pid));
-            if queue.is_empty() {
-                found.complete = true;
-                break;
-            }
-        }
-        let facts = found.pins.values().map(|pinned| pinned.facts().clone());
-        let snapshot = Snapshot::new(facts, Vec::new(), false);
-        found.members = members_of(&snapshot, roots, &mut |facts| borders.of(facts).0);
-        found
-    }
-
-    fn visit(
-        &mut self,
-        pid: Pid,
-        roots: &Roots,
-        borders: &mut Borders<'_>,
-        lists: &mut Vec<Kin>,
-        queue: &mut Vec<Pid>,
-    ) {
-        if self.pins.contains_key(&pid) {
-            return;
-        }
-        let pinned = match Pinned::open(borders.inspector, pid) {
-            Pin::Held(pinned) => pinned,
-            Pin::Gone => return,
-            Pin::Unreadable(error) => {
-                self.unbound.insert(pid, error);
-                return;
-            }
-        };
-        let facts = pinned.facts();
-        let ours = Some(pid) == roots.warden || Some(pid) == roots.front;
-        if ours || borders.of(facts).0 == Boundary::Inside {
-            let list = borders.inspector.kin(pid, facts.threads);
-            if let Some(list) = &list {
-                borders.inspector.children(list, queue);
-            }
-            lists.extend(list);
-        }
-        self.pins.insert(pid, pinned);
-    }
-
-    /// Reads the whole table, pins the members, and reads it again until two reads agree.
-    fn by_scan(roots: &Roots, borders: &mut Borders<'_>) -> Self {
-        let inspector = borders.inspector;
-        let mut found = Self::nothing(roots);
-        for read in 0..READS_MAX {
-            let snapshot = match inspector.scan() {
-                Ok(snapshot) => snapshot,
-                Err(error) => {
-                    let reason = format!("failed to read the process table: {error}");
-                    let all = roots.all().into_iter();
-                    found.unbound.extend(all.map(|pid| (pid, Unreadable { pid, reason: reason.clone() })));
-                    break;
-                }
-            };
-            // Strangers may be unreadable; of those only known pids concern us.
-            let ours = snapshot.unreadable.iter().filter(|error| roots.known.contains_key(&error.pid));
-            found.unbound.extend(ours.map(|error| (error.pid, error.clone())));
-            let members = members_of(&snapshot, roots, &mut |facts| borders.of(facts).0);
-            let strays = strays_of(&snapshot, roots).into_iter().filter(|stray| !members.contains_key(&stray.pid));
-            found.unbound.extend(strays.map(|stray| (stray.pid, stray)));
-            let mut changed = false;
-            for pid in members.keys().copied().chain(roots.warden).chain(roots.front) {
-                let seen = snapshot.of(pid).map(|facts| &facts.start);
-                if found.pins.get(&pid).is_some_and(|pinned| Some(&pinned.facts().start) == seen) {
-                    continue;
-                }
-                changed = true;
-                match Pinned::open(inspector, pid) {
-                    Pin::Held(pinned) => drop(found.pins.insert(pid, pinned)),
-                    Pin::Gone => drop(found.pins.remove(&pid)),
-                    Pin::Unreadable(error) => drop(found.unbound.insert(pid, error)),
-                }
-            }
-            found.complete = read > 0 && !changed && found.members == members;
-            found.members = members;
-            if found.complete {
-                break;
-            }
-        }
-        found
-    }
 }
 
 fn fate(
