@@ -144,7 +144,7 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
             ended.push(format!("{}: left by an earlier run, ended now; {how}", receipt.session));
         }
     }
-    match (&args.action, input) {
+    let exit = match (&args.action, input) {
         (Some(action), _) => {
             if matches!(action, Action::Launch(_)) {
                 runtime.watch();
@@ -156,7 +156,9 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
             Ok(batch::run(&runtime, input, args.fail_fast, &signals(&runtime)))
         }
         (None, None) => show(&runtime, args, link, ended),
-    }
+    };
+    runtime.leave();
+    exit
 }
 
 /// Opens the screen. What its end leaves behind is said once the terminal is a person's again.

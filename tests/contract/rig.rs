@@ -58,6 +58,12 @@ impl Rig {
         self.path("run/cookbook-tui")
     }
 
+    /// Returns what launches have in the runtime directory; managers have their control sockets there, too.
+    pub(crate) fn passing(&self) -> Vec<PathBuf> {
+        let is_control = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == b'c');
+        walk(&self.runtime()).into_iter().filter(|path| *path != self.runtime() && !is_control(path)).collect()
+    }
+
     /// Where commands are run.
     pub(crate) fn work(&self) -> PathBuf {
         self.path("work")

@@ -4,6 +4,7 @@
 //! it: the screen calls it from worker threads. State is held per session behind short locks; a stop holds
 //! the session's own lock, never the runtime's.
 
+mod control;
 mod doctor;
 mod enter;
 mod environment;
@@ -74,6 +75,8 @@ pub(crate) struct Inner {
     screens: AtomicU64,
     /// `None` inside where the thread could not be started.
     watcher: OnceLock<Option<watch::Watcher>>,
+    /// Where other managers ask for what only we can do.
+    control: Mutex<Option<control::Control>>,
 }
 
 #[derive(Default)]
@@ -113,6 +116,7 @@ impl Runtime {
             glance: Mutex::default(),
             screens: AtomicU64::new(0),
             watcher: OnceLock::new(),
+            control: Mutex::default(),
         };
         let runtime = Self { inner: Arc::new(inner) };
         runtime.inner.take_in();
@@ -124,9 +128,10 @@ impl Runtime {
         self.inner.reap()
     }
 
-    /// Starts the threads that watch for exits and look at the process table every second.
+    /// Starts the threads that watch for exits, look at the process table every second, and answer other managers.
     pub fn watch(&self) {
         watch::start(&self.inner);
+        control::start(&self.inner);
         sampler::start(&self.inner);
         reaper::start(&self.inner);
     }
@@ -137,6 +142,9 @@ impl Runtime {
     /// With the kind that scripts tell apart and the message that people read.
     pub fn execute(&self, command: &Command) -> Result<Answer, AppError> {
         let inner = &self.inner;
+        if let Some(answer) = inner.elsewhere(command)? {
+            return Ok(answer);
+        }
         match command {
             Command::Hello {} => Ok(inner.hello()),
             Command::Launch(request) => inner.launch(request).map(Answer::Launched),
@@ -185,7 +193,14 @@ impl Runtime {
     /// Tears down every PTY session of this run; tmux sessions stay. Returns the receipts.
     pub fn close(&self) -> Vec<crate::lifecycle::receipt::Receipt> {
         self.interrupt();
-        self.inner.stop_owned()
+        let receipts = self.inner.stop_owned();
+        self.leave();
+        receipts
+    }
+
+    /// Other managers reach us no more.
+    pub fn leave(&self) {
+        control::end(&self.inner);
     }
 
     /// Returns what `attach` executes: tmux on the right socket and session.

@@ -18,7 +18,12 @@ const POLL: Duration = Duration::from_millis(50);
 const ASK_TMUX: Duration = Duration::from_millis(150);
 
 impl Inner {
-    pub(super) fn wait(self: &Arc<Self>, request: &WaitRequest) -> Result<Waited, AppError> {
+    pub(super) fn wait(&self, request: &WaitRequest) -> Result<Waited, AppError> {
+        self.wait_while(request, &|| true)
+    }
+
+    /// Waits for as long as somebody wants to know.
+    pub(super) fn wait_while(&self, request: &WaitRequest, wanted: &dyn Fn() -> bool) -> Result<Waited, AppError> {
         let session = self.find(&request.session)?;
         let until = match request.timeout_s {
             None => None,
@@ -46,7 +51,7 @@ impl Inner {
             if let Some(waited) = self.come_true(&session, request.what, pattern.as_ref())? {
                 return Ok(waited);
             }
-            if self.is_closing() {
+            if self.is_closing() || !wanted() {
                 return Err(failed(&session, "cookbook-tui is ending"));
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));

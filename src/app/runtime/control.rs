@@ -1,0 +1,303 @@
+//! The control socket: how another cookbook-tui of the same user reaches the PTY sessions that this one owns.
+//!
+//! Only the owner holds a PTY and its lifeline, so whoever finds such a session asks the owner to carry the
+//! command out. The socket lies in the runtime directory (mode 0700) under a name that follows from the owner's
+//! identity, and each side asks the kernel who the other is (`SO_PEERCRED`, unix(7)): a pid that was reused, or
+//! another user, is told nothing. One connection carries one command and its answer, each a line of JSON.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, Weak};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Inner, Runtime};
+use crate::app::command::{Answer, Command, WaitFor};
+use crate::app::config::trust::fingerprint;
+use crate::app::contract::HostKind;
+use crate::app::error::{AppError, ErrorKind};
+use crate::lifecycle::authority::verify;
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::verdict::VerdictKind;
+
+/// Version of what is said here.
+const PROTOCOL: u32 = 1;
+
+/// A request longer than this is nobody's of ours (bytes).
+const REQUEST_MAX: u64 = 4 << 20;
+
+/// How long the owner may take with what is done at once.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// How long it may take over a stop beyond the grace: as long as a stop waits for another's lock, and some.
+const STOP: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    protocol: u32,
+    command: Command,
+}
+
+/// An open control socket; it is removed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Control(PathBuf);
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        fs::remove_file(&self.0).ok();
+    }
+}
+
+/// Opens the socket and answers until [`end`]. Without one, our PTY sessions are refused elsewhere.
+pub(super) fn start(inner: &Arc<Inner>) {
+    tidy(&inner.paths.runtime_dir);
+    let path = place(&inner.paths.runtime_dir, &inner.me);
+    match listen(&path) {
+        Ok(listener) => {
+            let weak = Arc::downgrade(inner);
+            std::thread::spawn(move || accept(&listener, &weak));
+            *inner.control.lock().unwrap_or_else(PoisonError::into_inner) = Some(Control(path));
+        }
+        Err(error) => tracing::warn!(path = %path.display(), %error, "no control socket"),
+    }
+}
+
+/// Removes the socket.
+pub(super) fn end(inner: &Inner) {
+    inner.control.lock().unwrap_or_else(PoisonError::into_inner).take();
+}
+
+fn place(runtime_dir: &Path, owner: &Identity) -> PathBuf {
+    let digest = fingerprint(owner.token.to_string().as_bytes());
+    runtime_dir.join(format!("c{}-{}", owner.pid, digest.get(..8).unwrap_or_default()))
+}
+
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Removes the sockets of owners that were killed: nobody listens there any more.
+fn tidy(runtime_dir: &Path) {
+    for entry in fs::read_dir(runtime_dir).into_iter().flatten().flatten() {
+        let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
+        let old = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        // Between bind(2) and listen(2) nobody listens either.
+        let old = old.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > Duration::from_secs(60));
+        if entry.file_name().as_bytes().starts_with(b"c") && is_socket && old {
+            let refused = UnixStream::connect(entry.path()).err();
+            if refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+                fs::remove_file(entry.path()).ok();
+            }
+        }
+    }
+}
+
+fn accept(listener: &UnixListener, inner: &Weak<Inner>) {
+    for stream in listener.incoming() {
+        let Some(inner) = inner.upgrade() else { return };
+        match stream {
+            Ok(stream) => drop(std::thread::spawn(move || serve(&stream, inner))),
+            // Out of descriptors, most likely: the asker is told nothing, and may ask again.
+            Err(_) => std::thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+fn serve(stream: &UnixStream, inner: Arc<Inner>) {
+    let peer = rustix::net::sockopt::socket_peercred(stream);
+    if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
+        return;
+    }
+    stream.set_read_timeout(Some(AT_ONCE)).ok();
+    stream.set_write_timeout(Some(AT_ONCE)).ok();
+    let mut line = Vec::new();
+    if BufReader::new(stream.take(REQUEST_MAX)).read_until(b'\n', &mut line).is_err() {
+        return;
+    }
+    let told: Result<Value, AppError> = match serde_json::from_slice::<Request>(&line) {
+        Ok(request) if request.protocol == PROTOCOL => carry_out(inner, &request.command, stream),
+        Ok(request) => Err(refused(format!("the asker speaks protocol {}, not {PROTOCOL}", request.protocol))),
+        Err(error) => Err(AppError::new(ErrorKind::Usage, format!("not a request of this version: {error}"))),
+    };
+    let Ok(mut text) = serde_json::to_vec(&told) else { return };
+    text.push(b'\n');
+    let mut stream = stream;
+    stream.write_all(&text).ok();
+}
+
+/// Carries out what was asked from elsewhere, for a session that is ours.
+fn carry_out(inner: Arc<Inner>, command: &Command, asker: &UnixStream) -> Result<Value, AppError> {
+    let Some(reference) = asks_the_owner(command) else {
+        return Err(refused("this is not asked of an owner".into()));
+    };
+    if inner.find(reference)?.pty.is_none() {
+        return Err(refused(format!("{reference} is not a PTY session of this cookbook-tui")));
+    }
+    // Nobody goes on waiting for an asker that has left.
+    let answer = if let Command::Wait(request) = command {
+        inner.wait_while(request, &|| !has_left(asker)).map(Answer::Waited)
+    } else {
+        Runtime { inner }.execute(command)
+    };
+    answer.map(|answer| answer.to_value())
+}
+
+fn has_left(peer: &UnixStream) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds = [PollFd::new(peer, PollFlags::RDHUP)];
+    poll(&mut fds, Some(&now)).is_ok()
+        && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
+}
+
+fn refused(message: String) -> AppError {
+    AppError::new(ErrorKind::Refused, message)
+}
+
+/// Returns the session of a command that only the owner of a PTY can carry out.
+fn asks_the_owner(command: &Command) -> Option<&str> {
+    match command {
+        Command::Screen { session, .. }
+        | Command::Send { session, .. }
+        | Command::Resize { session, .. }
+        | Command::Restart { session, .. } => Some(session),
+        Command::Stop(request) => Some(&request.session),
+        Command::Sweep(request) => request.session.as_deref(),
+        Command::Wait(request) if matches!(request.what, WaitFor::Output | WaitFor::Ready) => Some(&request.session),
+        Command::Hello {}
+        | Command::Launch(_)
+        | Command::Wait(_)
+        | Command::List {}
+        | Command::Tree { .. }
+        | Command::Logs { .. }
+        | Command::Orphans { .. }
+        | Command::Extend { .. }
+        | Command::Dismiss { .. }
+        | Command::Doctor {}
+        | Command::Recipes {}
+        | Command::Subscribe {}
+        | Command::Quit {} => None,
+    }
+}
+
+/// Why there is no answer.
+enum Unheard {
+    /// Nobody listens there, or the owner ended before it answered.
+    Nobody(io::Error),
+    /// It takes too long.
+    Slow(Duration),
+    /// It answered with an error.
+    Said(AppError),
+}
+
+impl Inner {
+    /// Has the owner carry a command out, where the session is a PTY of another manager; `None` where it is ours
+    /// to carry out.
+    pub(super) fn elsewhere(&self, command: &Command) -> Result<Option<Answer>, AppError> {
+        let Some(reference) = asks_the_owner(command) else { return Ok(None) };
+        if self.lock().by_id.get(reference).is_some_and(|session| session.pty.is_some()) {
+            return Ok(None);
+        }
+        let session = self.find(reference)?;
+        let Some(owner) = self.owner(&session).filter(|_| session.host == HostKind::Pty) else { return Ok(None) };
+        match self.ask(&owner, command, &session.id) {
+            Ok(answer) => Ok(Some(answer)),
+            Err(Unheard::Said(error)) => Err(error),
+            // It ended meanwhile: what is left is for its warden, and for us.
+            Err(Unheard::Nobody(_)) if self.owner(&session).is_none() => Ok(None),
+            Err(Unheard::Nobody(error)) => Err(refused(format!(
+                "{} belongs to another cookbook-tui (process {}), which cannot be reached: {error}; do it there",
+                session.id, owner.pid
+            ))),
+            Err(Unheard::Slow(patience)) => Err(AppError::new(
+                ErrorKind::Timeout,
+                format!(
+                    "the cookbook-tui that owns {} (process {}) has not answered within {} s; it may be suspended",
+                    session.id,
+                    owner.pid,
+                    patience.as_secs()
+                ),
+            )),
+        }
+    }
+
+    fn ask(&self, owner: &Identity, command: &Command, id: &str) -> Result<Answer, Unheard> {
+        let path = place(&self.paths.runtime_dir, owner);
+        let mut stream = UnixStream::connect(path).map_err(Unheard::Nobody)?;
+        let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|error| Unheard::Nobody(error.into()))?;
+        let is_owner = peer.pid.as_raw_nonzero().get() == owner.pid.raw()
+            && peer.uid == rustix::process::geteuid()
+            && verify(owner, &self.inspector).kind == VerdictKind::Owned;
+        if !is_owner {
+            return Err(Unheard::Nobody(io::Error::other("somebody else listens in its place")));
+        }
+        let text = request(command, id).map_err(|error| Unheard::Nobody(error.into()))?;
+        let patience = patience(command);
+        stream.set_write_timeout(Some(AT_ONCE)).map_err(Unheard::Nobody)?;
+        stream.set_read_timeout(patience).map_err(Unheard::Nobody)?;
+        let mut line = Vec::new();
+        let said = stream.write_all(&text).and_then(|()| BufReader::new(&stream).read_until(b'\n', &mut line));
+        match said {
+            Ok(0) => return Err(Unheard::Nobody(io::Error::other("it ended before it answered"))),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(Unheard::Slow(patience.unwrap_or_default()));
+            }
+            Err(error) => return Err(Unheard::Nobody(error)),
+        }
+        let told: Result<Value, AppError> =
+            serde_json::from_slice(&line).map_err(|error| Unheard::Nobody(error.into()))?;
+        let value = told.map_err(Unheard::Said)?;
+        answer(command, value).map_err(|error| Unheard::Nobody(error.into()))
+    }
+}
+
+/// Returns the line that asks for a command, with the session's id, which means the same everywhere.
+fn request(command: &Command, id: &str) -> serde_json::Result<Vec<u8>> {
+    let mut fields = serde_json::to_value(command)?;
+    for fields in fields.as_object_mut().into_iter().flat_map(|tagged| tagged.values_mut()) {
+        fields["session"] = id.into();
+    }
+    let mut text = serde_json::to_vec(&serde_json::json!({ "protocol": PROTOCOL, "command": fields }))?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// Returns how long the owner may take; `None` where it may take for ever.
+fn patience(command: &Command) -> Option<Duration> {
+    let given = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    if let Command::Wait(request) = command {
+        return request.timeout_s.map(|seconds| AT_ONCE + given(seconds));
+    }
+    if let Command::Stop(request) = command {
+        return Some(STOP + given(request.timeout_s.or(request.grace_s).unwrap_or_default()));
+    }
+    Some(if matches!(command, Command::Sweep(_) | Command::Restart { .. }) { STOP } else { AT_ONCE })
+}
+
+/// Reads the answer to a command back from its JSON.
+fn answer(command: &Command, value: Value) -> serde_json::Result<Answer> {
+    if let Command::Screen { .. } = command {
+        return serde_json::from_value(value).map(Answer::Screen);
+    }
+    if let Command::Wait(_) = command {
+        return serde_json::from_value(value).map(Answer::Waited);
+    }
+    if let Command::Stop(_) | Command::Sweep(_) = command {
+        return serde_json::from_value(value).map(Answer::Receipt);
+    }
+    if let Command::Restart { .. } = command {
+        let receipt = serde_json::from_value(value.get("receipt").cloned().unwrap_or_default())?;
+        return serde_json::from_value(value).map(|launched| Answer::Restarted { receipt, launched });
+    }
+    Ok(Answer::Done)
+}
