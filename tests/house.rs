@@ -24,7 +24,7 @@ const EDGES: [(&str, &[&str]); 7] = [
 ];
 
 /// Files of `lifecycle` that decide and never perform.
-const PURE: [&str; 8] = ["identity", "verdict", "plan", "teardown", "tether", "receipt", "scope", "reap"];
+const PURE: [&str; 9] = ["identity", "verdict", "plan", "teardown", "tether", "receipt", "scope", "reap", "restart"];
 
 /// What a pure file may take from the others: data, by name.
 const DATA: [(&str, &[&str]); 3] = [

@@ -226,7 +226,11 @@ fn event() -> Value {
         if name != "lagged" {
             fields["session"] = text();
         }
-        object(&fields, &json!({}))
+        let optional = match name {
+            "launched" | "exited" => json!({ "attempt": { "type": "integer", "minimum": 1 } }),
+            _ => json!({}),
+        };
+        object(&fields, &optional)
     });
     json!({ "oneOf": variants })
 }

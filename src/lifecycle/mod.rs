@@ -15,6 +15,7 @@ pub mod kill;
 mod plan;
 pub mod reap;
 pub mod receipt;
+pub mod restart;
 pub mod rows;
 pub mod scope;
 pub mod spawn;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::identity::{Identity, StartToken};
 use super::kill::Signal;
 use super::receipt::Membership;
+use super::restart::Restarts;
 use super::scope::Scope;
 use super::teardown::Ladder;
 use super::verdict::VerdictKind;
@@ -137,6 +138,9 @@ pub struct Tether {
     /// Why it is still here.
     #[serde(default)]
     pub last: Option<Last>,
+    /// It is started again when it fails.
+    #[serde(default)]
+    pub restarts: Option<Restarts>,
 }
 
 impl Tether {
@@ -161,6 +165,10 @@ impl Tether {
             if !seconds.is_finite() || seconds < 0.0 {
                 return Err(format!("{field} is {seconds}, not a time"));
             }
+        }
+        let moments = self.restarts.iter().flat_map(|restarts| [restarts.began, restarts.next_at]).flatten();
+        if let Some(bad) = moments.into_iter().find(|seconds| !seconds.is_finite() || *seconds < 0.0) {
+            return Err(format!("restarts holds {bad}, not a time"));
         }
         if self.grace_s > 86_400.0 {
             return Err(format!("grace_s is {}, more than a day", self.grace_s));
@@ -190,6 +198,11 @@ impl Tether {
     /// Tells whether a stop has ended everything but what was left alive on purpose.
     pub fn is_settled(&self) -> bool {
         self.captured.is_empty() && self.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Owned)
+    }
+
+    /// Tells whether its workload is to be started again, or waits for it.
+    pub fn restarts_on_failure(&self) -> bool {
+        self.restarts.as_ref().is_some_and(|restarts| restarts.over.is_none())
     }
 
     /// Returns how the session is to be ended.
@@ -283,6 +296,7 @@ mod tests {
             report_escapees: false,
             captured: Vec::new(),
             last: None,
+            restarts: None,
         }
     }
 
@@ -297,7 +311,7 @@ mod tests {
     #[test]
     fn records_that_could_hurt_do_not_validate() {
         type Spoil = fn(&mut Tether);
-        let cases: [(&str, Spoil); 13] = [
+        let cases: [(&str, Spoil); 14] = [
             ("newer", |t| t.schema_version = 2),
             ("id", |t| t.session = "../x".into()),
             ("nan", |t| t.not_after = f64::NAN),
@@ -314,6 +328,7 @@ mod tests {
                 t.captured.push(CapturedRecord { identity, membership: BTreeSet::new() });
             }),
             ("boot", |t| t.boot_id = Some("other".into())),
+            ("restart", |t| t.restarts = Some(Restarts { next_at: Some(f64::NAN), ..Restarts::default() })),
         ];
         for (what, spoil) in cases {
             let mut record = tether();

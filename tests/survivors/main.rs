@@ -10,6 +10,7 @@ mod escapees;
 mod matrix;
 mod own_group;
 mod ports;
+mod restarts;
 mod reuse;
 mod storms;
 mod support;

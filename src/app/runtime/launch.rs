@@ -20,6 +20,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::kill::OwnChild;
+use crate::lifecycle::restart::Restarts;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::store::{private_dir, random_hex};
 use crate::lifecycle::tether::{self, Tether, TmuxRecord};
@@ -54,6 +55,7 @@ struct Plan {
     report_escapees: bool,
     origin: Option<String>,
     env_names: Vec<String>,
+    restart: bool,
     notes: Vec<String>,
 }
 
@@ -79,6 +81,7 @@ impl Inner {
             kind: plan.kind,
             host: plan.host,
             pid: launched.pid,
+            attempt: None,
         });
         // Its end is told after its launch, however short it is.
         self.watch_exit(&session);
@@ -161,6 +164,7 @@ impl Inner {
             report_escapees: report,
             origin: request.recipe.clone(),
             env_names: requested.keys().cloned().collect(),
+            restart: recipe.is_some_and(|recipe| recipe.restart == Restart::OnFailure),
             id,
             marker,
             name,
@@ -329,6 +333,7 @@ impl Inner {
                 env: plan.env.clone(),
                 own_tmux: plan.kind == Kind::Agent,
             },
+            restart: tether.restarts.is_some(),
         };
         waiting.go(&durable, &orders).map_err(|error| {
             // Nothing runs, so nothing is to be recorded.
@@ -408,6 +413,7 @@ impl Inner {
             report_escapees: plan.report_escapees,
             captured: Vec::new(),
             last: None,
+            restarts: plan.restart.then(Restarts::default),
         }
     }
 }
@@ -457,7 +463,6 @@ fn not_acted_on(recipe: &Recipe) -> Option<String> {
         ("needs", !recipe.needs.is_empty()),
         ("exclusive", recipe.exclusive.is_some()),
         ("ready", recipe.ready.is_some()),
-        ("restart", recipe.restart != Restart::No),
     ];
     let named: Vec<&str> = keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
     (!named.is_empty()).then(|| format!("this version does not act on {} of the recipe", named.join(", ")))

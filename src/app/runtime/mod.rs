@@ -12,6 +12,7 @@ pub mod hub;
 mod launch;
 mod query;
 mod reaper;
+mod restarts;
 mod sampler;
 mod session;
 mod stopper;
@@ -262,6 +263,12 @@ impl Inner {
     fn changed(&self) {
         *self.changes.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.changes.1.notify_all();
+    }
+
+    /// Sleeps for this long, whatever changes; the end of the run wakes it.
+    fn sleep_at_most(&self, at_most: Duration) {
+        let guard = self.changes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changes.1.wait_timeout_while(guard, at_most, |_| !self.is_closing()));
     }
 
     /// Sleeps until something changed, at most this long.

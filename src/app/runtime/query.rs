@@ -59,6 +59,7 @@ impl Inner {
         let (phase, detail) = state.phase();
         let live = || state.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
         let over = phase.is_over();
+        let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
         let sum = |values: Vec<Option<f64>>| {
             let known: Vec<f64> = values.into_iter().flatten().collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>())
@@ -71,7 +72,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail,
+            detail: [detail, restarts].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
             pid: Some(tether.workload.identity.pid.raw()),
             verdict: state.verdict(),
             uptime_s: (!over).then(|| ((boottime() - tether.spawned_at).max(0.0) * 1000.0).round() / 1000.0),

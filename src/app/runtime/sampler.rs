@@ -53,12 +53,16 @@ impl Inner {
         if let Some(owned) = &session.pty {
             owned.reap();
         }
-        let tether = session.tether();
+        let mut tether = session.tether();
         if session.state().settled {
             self.sample_with(session, Look { workload: Some(VerdictKind::Gone), ..Look::default() });
             return;
         }
-        let workload = verify(&tether.workload.identity, &self.inspector).kind;
+        let mut workload = verify(&tether.workload.identity, &self.inspector).kind;
+        if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && tether.restarts.is_some() {
+            tether = self.reread(session);
+            workload = verify(&tether.workload.identity, &self.inspector).kind;
+        }
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) {
             self.await_exit(session);
         }

@@ -163,6 +163,9 @@ impl State {
         }
         match self.sample.workload {
             _ if self.over => (Phase::Failed, Some("ended; its exit status was not recorded".into())),
+            Some(VerdictKind::Gone) if self.tether.restarts.as_ref().is_some_and(|r| r.next_at.is_some()) => {
+                (Phase::Starting, None)
+            }
             // Gone, but not over: it has just ended, and its status is being recorded.
             Some(VerdictKind::Owned | VerdictKind::Gone | VerdictKind::Foreign) => (Phase::Running, None),
             Some(VerdictKind::Unverifiable) => (Phase::Unverifiable, Some("its identity cannot be verified".into())),

@@ -62,7 +62,7 @@ impl Inner {
         self.end(session, How { end_escapees: named, ..How::default() })
     }
 
-    /// Lets a session live until `seconds` from now. Its warden reads the record when its timer fires.
+    /// Lets a session live until `seconds` from now, which may be sooner than before.
     pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
         let session = self.find(reference)?;
         let seconds = super::launch::ceiling(seconds)?;
@@ -74,13 +74,14 @@ impl Inner {
             ));
         }
         let _lock = self.take_lock(&session.id, LOCK_PATIENCE)?;
-        let mut tether = session.tether();
+        let mut tether = self.reread(&session);
         let wall = clock::wall();
         tether.not_after = clock::boottime() + seconds;
         tether.not_after_wall = wall + seconds;
         self.store.save(&tether).map_err(|error| {
             AppError::new(ErrorKind::State, format!("the record of {} could not be written: {error}", session.id))
         })?;
+        self.nudge(&tether);
         let not_after = tether.not_after_wall;
         session.state().tether = tether;
         Ok(not_after)
@@ -233,7 +234,11 @@ impl Inner {
             }
             Some(taken?)
         };
-        let tether = session.tether();
+        let mut tether = self.reread(session);
+        if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run) {
+            // Said in the record before the first signal: its warden does not start it again.
+            (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
+        }
         let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
         let mut notes = Vec::new();
         if !how.dry_run {
