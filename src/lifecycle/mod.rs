@@ -4,6 +4,7 @@
 //! `plan`, `teardown`, `tether`, `receipt`) decide; the others perform what was decided.
 
 pub mod authority;
+pub mod ceiling;
 pub mod clock;
 pub mod conduct;
 mod descriptors;

@@ -15,6 +15,7 @@ use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned};
+use crate::lifecycle::ceiling::RENEWED_S;
 use crate::lifecycle::clock;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
@@ -51,6 +52,7 @@ struct Plan {
     size: Size,
     grace_s: f64,
     ceiling_s: f64,
+    renew_s: Option<f64>,
     stop_signal: Option<String>,
     report_escapees: bool,
     origin: Option<String>,
@@ -109,13 +111,16 @@ impl Inner {
         let kind = request.kind.or(recipe.map(|recipe| recipe.kind)).unwrap_or(Kind::Shell);
         let (host, mut notes) = self.choose_host(request, recipe, kind)?;
         notes.extend(recipe.and_then(not_acted_on));
-        let ceiling_s =
-            request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s)).unwrap_or(match (host, kind) {
-                (HostKind::Pty, _) => DAY_S,
-                (HostKind::Tmux, Kind::Agent | Kind::Shell) => 2.0 * DAY_S,
-                (HostKind::Tmux, Kind::Serve | Kind::Download) => 30.0 * DAY_S,
-            });
-        let ceiling_s = ceiling(ceiling_s)?;
+        let chosen = request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s));
+        let ceiling_s = ceiling(chosen.unwrap_or(match (host, kind) {
+            (HostKind::Tmux, Kind::Agent | Kind::Shell) if self.attended => 2.0 * DAY_S,
+            (HostKind::Tmux, Kind::Serve | Kind::Download) if self.attended => RENEWED_S,
+            (HostKind::Pty | HostKind::Tmux, _) => DAY_S,
+        }))?;
+        let renew_s = Some(RENEWED_S).filter(|_| {
+            let by_default = chosen.is_none() && self.attended && host == HostKind::Tmux;
+            by_default && matches!(kind, Kind::Serve | Kind::Download)
+        });
         let grace_s = grace(request.grace_s.or(recipe.and_then(|recipe| recipe.stop.grace_s)))?;
         let cwd = working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
         let id = self.fresh_id(kind);
@@ -175,6 +180,7 @@ impl Inner {
             env,
             grace_s,
             ceiling_s,
+            renew_s,
             notes,
         })
     }
@@ -385,6 +391,7 @@ impl Inner {
             argv: (masked == plan.argv).then(|| plan.argv.clone()),
             env_names: plan.env_names.clone(),
             ceiling_s: Some(plan.ceiling_s),
+            renew_s: plan.renew_s,
             cwd: plan.cwd.to_string_lossy().into_owned(),
             boot_id: self.inspector.boot_id().map(str::to_owned),
             pidns_inode: namespace("pid"),

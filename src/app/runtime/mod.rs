@@ -4,6 +4,7 @@
 //! it: the screen calls it from worker threads. State is held per session behind short locks; a stop holds
 //! the session's own lock, never the runtime's.
 
+mod ceilings;
 mod doctor;
 mod enter;
 mod environment;
@@ -49,6 +50,8 @@ pub struct Setup {
     pub inspector: Inspector,
     /// Our tmux server.
     pub server: Server,
+    /// A person asks, and not a script: what it starts may live longer.
+    pub attended: bool,
 }
 
 /// The runtime. Cheap to clone; all clones are one.
@@ -62,6 +65,7 @@ pub(crate) struct Inner {
     config: Config,
     inspector: Inspector,
     server: Server,
+    attended: bool,
     store: Store,
     me: Identity,
     hub: Hub,
@@ -92,7 +96,7 @@ impl Runtime {
     /// # Errors
     /// When the state directory is not usable, or our own identity cannot be read.
     pub fn new(setup: Setup) -> Result<Self, AppError> {
-        let Setup { paths, config, inspector, server } = setup;
+        let Setup { paths, config, inspector, server, attended } = setup;
         let store = Store::open(&paths.state_dir).map_err(|error| {
             AppError::new(
                 ErrorKind::State,
@@ -105,6 +109,7 @@ impl Runtime {
             config,
             inspector,
             server,
+            attended,
             store,
             me,
             hub: Hub::default(),

@@ -40,6 +40,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
             }
             for session in inner.all() {
                 inner.sample_one(&session);
+                inner.watch_ceiling(&session);
             }
             drop(inner);
             std::thread::sleep(TICK);
@@ -65,6 +66,9 @@ impl Inner {
         }
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) {
             self.await_exit(session);
+        }
+        if workload == VerdictKind::Owned {
+            self.renew_ceiling(session);
         }
         let guard = guard_for_looking(self, &tether);
         // With nobody left to start a walk from, only the whole host shows who stayed behind.

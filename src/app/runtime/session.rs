@@ -73,6 +73,8 @@ pub(super) struct State {
     pub(super) receipt: Option<Receipt>,
     pub(super) last_phase: Option<Phase>,
     pub(super) sample: Sample,
+    /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
+    pub(super) notice: Option<(f64, f64)>,
     /// Whose coming and going a stop has told already.
     pub(super) told_new: BTreeSet<Identity>,
     /// See `told_new`.
@@ -118,6 +120,7 @@ impl Session {
             receipt: None,
             last_phase: None,
             sample: Sample::default(),
+            notice: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),
             tether,

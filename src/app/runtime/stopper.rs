@@ -76,6 +76,8 @@ impl Inner {
         let _lock = self.take_lock(&session.id, LOCK_PATIENCE)?;
         let mut tether = self.reread(&session);
         let wall = clock::wall();
+        // Somebody has chosen: it is not moved by itself any more.
+        tether.renew_s = None;
         tether.not_after = clock::boottime() + seconds;
         tether.not_after_wall = wall + seconds;
         self.store.save(&tether).map_err(|error| {
@@ -166,7 +168,8 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Refused, message));
         }
         let mut request = LaunchRequest {
-            ceiling_s: tether.ceiling_s,
+            // A default is one again.
+            ceiling_s: tether.ceiling_s.filter(|_| tether.renew_s.is_none()),
             name: Some(tether.name),
             kind: Some(session.kind),
             host: Some(session.host),

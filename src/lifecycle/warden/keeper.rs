@@ -16,7 +16,8 @@ use rustix::process as p;
 
 use super::again::{Run, Stand};
 use super::wire::{Hello, Orders, Outcome, receive, send};
-use super::{HostStage, NOT_LAUNCHED, TRAMPOLINE};
+use super::{HostStage, NOT_LAUNCHED, NOTICE, TRAMPOLINE};
+use crate::lifecycle::ceiling::next_notice;
 use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
@@ -58,6 +59,8 @@ pub(super) struct Keeper {
     settled: bool,
     pub(super) orders: Orders,
     not_after: Option<f64>,
+    /// When the ceiling is to be spoken of.
+    notice_at: Option<f64>,
 }
 
 fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
@@ -131,8 +134,9 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
         settled: false,
         orders,
         not_after: None,
+        notice_at: None,
     };
-    keeper.not_after = keeper.tether().map(|tether| tether.not_after);
+    keeper.look_at_ceiling();
     Ok(keeper)
 }
 
@@ -204,7 +208,7 @@ impl Keeper {
             // `nudge`: what the record says has changed.
             if signal.ssi_signo == S::SIGUSR1 as u32 {
                 self.nudged = true;
-                self.not_after = self.tether().map(|tether| tether.not_after);
+                self.look_at_ceiling();
             }
         }
         if manager_spoke && self.manager.as_ref().is_some_and(hung_up) {
@@ -219,11 +223,19 @@ impl Keeper {
                 self.due.get_or_insert("its tmux pane is gone");
             }
         }
+        if self.notice_at.is_some_and(|at| boottime() >= at) {
+            let before = self.not_after;
+            self.look_at_ceiling();
+            // It may have been moved since.
+            if let Some(not_after) = self.not_after.filter(|_| self.not_after == before) {
+                self.tell_ceiling(not_after - boottime());
+            }
+        }
         if let Some(not_after) = self.not_after
             && boottime() >= not_after
         {
             // The record is asked again: `extend` writes nothing else.
-            self.not_after = self.tether().map(|tether| tether.not_after);
+            self.look_at_ceiling();
             if self.not_after.is_some_and(|not_after| boottime() >= not_after) {
                 self.not_after = None;
                 self.due.get_or_insert("its ceiling has come");
@@ -231,18 +243,37 @@ impl Keeper {
         }
     }
 
+    /// Reads the ceiling from the record.
+    fn look_at_ceiling(&mut self) {
+        self.not_after = self.tether().map(|tether| tether.not_after);
+        self.notice_at = self.not_after.and_then(|not_after| next_notice(not_after, boottime()));
+    }
+
+    /// Has the people who look at the session in tmux told. Others are told by their managers.
+    fn tell_ceiling(&self, left_s: f64) {
+        if self.host == HostStage::Tmux {
+            let mut spec = Spec::new(["/proc/self/exe", NOTICE]);
+            spec.argv.extend([self.orders.state_dir.clone().into(), self.orders.session.clone().into()]);
+            spec.argv.push(format!("{left_s}").into());
+            spec.arg0 = Some(WARDEN_NAME.into());
+            // It is reaped like any other child.
+            start(&spec, End::Null, End::Null, End::Null).ok();
+        }
+    }
+
     fn timeout(&self) -> Timespec {
         let seconds = match self.not_after {
             // Somebody else holds the lock of the session.
             _ if (self.due.is_some() && !self.settled) || matches!(self.run, Run::Ended(_)) => 0.02,
-            not_after => {
-                let until = match self.run {
-                    Run::Pauses { until, .. } => until,
-                    Run::Runs | Run::Ended(_) | Run::Over(_) => f64::INFINITY,
+            _ => {
+                let restart = match self.run {
+                    Run::Pauses { until, .. } => Some(until),
+                    Run::Runs | Run::Ended(_) | Run::Over(_) => None,
                 };
+                let next = [self.not_after, self.notice_at, restart].into_iter().flatten().reduce(f64::min);
                 // A restart whose time has come waits for nothing but the lock.
-                let least = if until.is_finite() { 0.02 } else { 0.0 };
-                (not_after.unwrap_or(f64::INFINITY).min(until) - boottime()).clamp(least, 3600.0)
+                let least = if restart.is_some() { 0.02 } else { 0.0 };
+                next.map_or(3600.0, |next| (next - boottime()).clamp(least, 3600.0))
             }
         };
         timespec(Duration::from_secs_f64(seconds))

@@ -34,6 +34,9 @@ const TRAMPOLINE: &str = "__trampoline";
 /// See [`FRONT`].
 const USHER: &str = "__usher";
 
+/// The hidden subcommand of the layer above that shows a notice in tmux: state directory, session, seconds left.
+pub const NOTICE: &str = "__notice";
+
 /// The exit status of a stage that could not do its part: no gate, no tether, no workload.
 pub const NOT_LAUNCHED: u8 = 125;
 
