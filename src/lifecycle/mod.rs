@@ -11,6 +11,7 @@ mod descriptors;
 pub mod guard;
 pub mod identity;
 pub mod inspect;
+pub mod journal;
 mod kept;
 pub mod kill;
 mod plan;

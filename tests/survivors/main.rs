@@ -8,6 +8,7 @@
 mod ceilings;
 mod crash;
 mod escapees;
+mod journal;
 mod matrix;
 mod own_group;
 mod ports;

@@ -156,7 +156,14 @@ impl Runtime {
                 inner.send(session, text.as_deref(), keys.as_deref().unwrap_or_default()).map(|()| Answer::Done)
             }
             Command::Resize { session, rows, cols } => inner.resize(session, *rows, *cols).map(|()| Answer::Done),
-            Command::Logs { session, tail } => inner.logs(session, *tail).map(Answer::Logs),
+            Command::Logs { session, tail, receipts: Some(true) } => {
+                inner.receipts(session.as_deref(), *tail).map(|entries| Answer::Journal(Box::new(entries)))
+            }
+            Command::Logs { session: Some(session), tail, .. } => inner.logs(session, *tail).map(Answer::Logs),
+            Command::Logs { session: None, .. } => {
+                let message = "logs: missing field `session`; only receipts are shown of all sessions";
+                Err(AppError::new(ErrorKind::Usage, message))
+            }
             Command::Restart { session, confirm } => inner.restart(session, confirm.as_deref()),
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),

@@ -12,8 +12,10 @@ use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
+use crate::lifecycle::journal::Entries;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::rows::{LEFT_THE_TREE, bystander, lookalikes, marked, row};
+use crate::lifecycle::tether::is_session_id;
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
@@ -276,6 +278,19 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Refused, message));
         }
         server.resize(&pane.window, size.rows, size.cols).map_err(|error| tmux(&error))
+    }
+
+    /// Reads the journal of receipts. A session that is forgotten is still in it, by its id.
+    pub(super) fn receipts(&self, reference: Option<&str>, tail: Option<usize>) -> Result<Entries, AppError> {
+        let id = match reference {
+            Some(reference) if is_session_id(reference) => Some(reference.to_owned()),
+            Some(reference) => Some(self.find(reference)?.id.clone()),
+            None => None,
+        };
+        self.store.journal().read(id.as_deref(), tail).map_err(|error| {
+            let message = format!("failed to read receipts.jsonl in {}: {error}", self.paths.state_dir.display());
+            AppError::new(ErrorKind::State, message)
+        })
     }
 
     pub(super) fn logs(&self, reference: &str, tail: Option<usize>) -> Result<Vec<String>, AppError> {

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal as S;
 use rustix::fs::{Mode, OFlags};
 use rustix::process as p;
 
-use super::keeper::{Below, Keeper};
+use super::keeper::{Below, Keeper, journal};
 use super::wire::{Outcome, Workspace, receive, send};
 use super::{HostStage, TRAMPOLINE, usher};
 use crate::lifecycle::authority::{Pin, Pinned};
@@ -23,6 +23,7 @@ use crate::lifecycle::clock::{boottime, wall_seconds};
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::journal::Act;
 use crate::lifecycle::restart::Next;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Order, stop};
@@ -170,7 +171,11 @@ impl Keeper {
         };
         let scope = tether.scope(Vec::new());
         let mut below = Below { name: self.host.name(), scope, store: Some(store), tether: Some(tether.clone()) };
-        let receipt = stop(&order, &mut below, &guard, &inspector, &mut |_| {}).map_err(|refusal| unable(&refusal))?;
+        let mut receipt =
+            stop(&order, &mut below, &guard, &inspector, &mut |_| {}).map_err(|refusal| unable(&refusal))?;
+        if !receipt.outcomes.is_empty() || receipt.dead != Some(true) {
+            journal(store, Act::Restart, &mut receipt);
+        }
         if receipt.dead != Some(true) {
             let left = receipt.survivors.iter().chain(&receipt.unverified).next();
             let left = left.map_or_else(|| "somebody".to_owned(), |pid| format!("pid {pid}"));

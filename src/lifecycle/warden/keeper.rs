@@ -22,6 +22,8 @@ use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::journal::{Act, By};
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Host, Order, stop};
 use crate::lifecycle::store::{Store, write_json};
@@ -338,6 +340,7 @@ impl Keeper {
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));
         if let Some(store) = store {
+            journal(store, Act::Stop, &mut receipt);
             write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
             let left_alive = receipt.escapees.iter().chain(&receipt.kept).next().map(|row| row.pid);
             // A tmux session with its dead pane may still be open; whoever knows tmux closes it and the record.
@@ -368,6 +371,13 @@ impl Keeper {
         if self.due.is_some() && !self.settled {
             self.run_ladder(self.due.unwrap_or_default());
         }
+    }
+}
+
+/// Writes a receipt into the journal; one that cannot be written says so itself.
+pub(super) fn journal(store: &Store, act: Act, receipt: &mut Receipt) {
+    if let Err(error) = store.journal().append(By::Warden, act, receipt) {
+        receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
     }
 }
 
