@@ -24,7 +24,8 @@ const EDGES: [(&str, &[&str]); 7] = [
 ];
 
 /// Files of `lifecycle` that decide and never perform.
-const PURE: [&str; 8] = ["identity", "verdict", "plan", "teardown", "tether", "receipt", "scope", "reap"];
+const PURE: [&str; 10] =
+    ["identity", "verdict", "plan", "teardown", "tether", "receipt", "scope", "reap", "restart", "ceiling"];
 
 /// What a pure file may take from the others: data, by name.
 const DATA: [(&str, &[&str]); 3] = [

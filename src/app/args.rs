@@ -236,14 +236,18 @@ pub struct Send {
 /// Arguments of `logs`.
 #[derive(Debug, ClapArgs)]
 pub struct Logs {
-    /// Id or unique name
-    pub session: String,
-    /// Only the last lines
+    /// Id or unique name; with --receipts all without it
+    #[arg(required_unless_present = "receipts")]
+    pub session: Option<String>,
+    /// Only the last lines, or receipts
     #[arg(long, value_name = "LINES")]
     pub tail: Option<usize>,
     /// Go on as it grows
-    #[arg(short, long)]
+    #[arg(short, long, conflicts_with = "receipts")]
     pub follow: bool,
+    /// What every stop, sweep and reap observed, with totals
+    #[arg(long)]
+    pub receipts: bool,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -337,7 +341,11 @@ impl Action {
                 let keys = (!send.keys.is_empty()).then(|| send.keys.clone());
                 (Command::Send { session: send.session.clone(), text: send.text.clone(), keys }, send.output)
             }
-            Self::Logs(logs) => (Command::Logs { session: logs.session.clone(), tail: logs.tail }, logs.output),
+            Self::Logs(logs) => {
+                let receipts = logs.receipts.then_some(true);
+                let command = Command::Logs { session: logs.session.clone(), tail: logs.tail, receipts };
+                (command, logs.output)
+            }
             Self::Wait(wait) => {
                 let request = WaitRequest {
                     session: wait.session.clone(),

@@ -67,6 +67,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
                 | Answer::Tree(_)
                 | Answer::Screen(_)
                 | Answer::Logs(_)
+                | Answer::Journal(_)
                 | Answer::Receipt(_)
                 | Answer::Restarted { .. }
                 | Answer::Recipes(_)
@@ -148,7 +149,9 @@ fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> Exit {
 /// Prints the log and goes on as it grows. Only whole lines are printed, so neither a character nor an escape
 /// sequence is torn.
 fn follow(runtime: &Runtime, logs: &Logs, interrupted: &Receiver<()>) -> Exit {
-    let path = match runtime.log_path(&logs.session) {
+    // Only the journal is asked for without a session, and it is not followed.
+    let session = logs.session.as_deref().unwrap_or_default();
+    let path = match runtime.log_path(session) {
         Ok(path) => path,
         Err(error) => {
             complain(&error, logs.output.json);
@@ -170,7 +173,7 @@ fn follow(runtime: &Runtime, logs: &Logs, interrupted: &Receiver<()>) -> Exit {
     print(&lines);
     while interrupted.try_recv().is_err() {
         let request =
-            WaitRequest { session: logs.session.clone(), what: WaitFor::Exit, regex: None, timeout_s: Some(0.0) };
+            WaitRequest { session: session.to_owned(), what: WaitFor::Exit, regex: None, timeout_s: Some(0.0) };
         // Asked before the last read: what was printed before the end is in it.
         let over = !matches!(runtime.execute(&Command::Wait(request)), Err(error) if error.kind == ErrorKind::Timeout);
         let lines = tail.whole_lines();

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
 use crate::lifecycle::identity::{Identity, StartToken};
+use crate::lifecycle::journal::Entries;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::store::Quarantined;
 use crate::lifecycle::tether::Last;
@@ -59,11 +60,15 @@ pub enum Command {
     },
     /// The output of a session so far.
     Logs {
-        /// Which session.
-        session: String,
-        /// Only the last lines.
+        /// Which session; with `receipts` all without it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        session: Option<String>,
+        /// Only the last lines, or receipts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tail: Option<usize>,
+        /// The journal of receipts instead of the output.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        receipts: Option<bool>,
     },
     /// Stops a session and starts it again.
     Restart {
@@ -362,6 +367,8 @@ pub enum Answer {
     Screen(ScreenText),
     /// To `logs`.
     Logs(Vec<String>),
+    /// To `logs` with `receipts`.
+    Journal(Box<Entries>),
     /// To `stop` and `sweep`.
     Receipt(Box<Receipt>),
     /// To `restart`.
@@ -394,6 +401,7 @@ impl Answer {
             Self::Tree(tree) => json!(tree),
             Self::Screen(screen) => json!(screen),
             Self::Logs(lines) => json!({ "lines": lines }),
+            Self::Journal(entries) => json!(entries),
             Self::Receipt(receipt) => json!(receipt),
             Self::Restarted { receipt, launched } => {
                 let mut value = json!(launched);

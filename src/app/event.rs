@@ -23,6 +23,9 @@ pub enum Event {
         host: HostKind,
         /// The workload's pid.
         pid: i32,
+        /// Which restart in a row this is; `None` for the launch itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
     },
     /// A session came to another phase.
     Phase {
@@ -88,6 +91,9 @@ pub enum Event {
         exit_code: Option<i32>,
         /// The signal that ended it.
         signal: Option<String>,
+        /// Which restart in a row follows; `None` where it stays ended.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        attempt: Option<u32>,
     },
     /// A stop or a sweep has finished.
     Receipt {

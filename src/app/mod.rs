@@ -10,6 +10,7 @@ pub mod contract;
 pub mod error;
 pub mod event;
 mod foreground;
+mod notice;
 pub mod paths;
 mod report;
 pub mod runtime;

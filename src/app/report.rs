@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
 use super::contract::{SessionRow, Tree};
 use crate::lifecycle::clock;
+use crate::lifecycle::journal::{By, Entries};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
 use crate::text::escape;
 
@@ -18,6 +19,7 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Tree(tree) => self::tree(tree),
         Answer::Screen(screen) => lines(&screen.lines),
         Answer::Logs(text) => lines(text),
+        Answer::Journal(entries) => journal(entries, clock::wall()),
         Answer::Receipt(receipt) => self::receipt(receipt),
         Answer::Restarted { receipt, launched } => format!("{}{}", self::receipt(receipt), self::launched(launched)),
         Answer::Orphans(orphans) => self::orphans(orphans),
@@ -43,6 +45,45 @@ fn lines(lines: &[String]) -> String {
         text.push('\n');
         text
     })
+}
+
+fn journal(entries: &Entries, now: f64) -> String {
+    let rows = entries.receipts.iter().map(|entry| {
+        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
+        let ago = age(now - entry.at as f64);
+        let receipt = &entry.receipt;
+        let end = match receipt.dead {
+            Some(true) => "nothing is left".to_owned(),
+            Some(false) => format!("{} survived", receipt.survivors.len() + receipt.refused.len()),
+            None => "not everything is known to be dead".to_owned(),
+        };
+        let exited = receipt.outcomes.iter().filter(|row| row.outcome == OutcomeKind::Exited).count();
+        let by = match entry.by {
+            By::Manager => "manager",
+            By::Warden => "warden",
+        };
+        let counts = format!("{exited} dead, {} signals", receipt.signals.len());
+        vec![format!("{ago} ago"), receipt.session.clone(), entry.act.name().to_owned(), by.to_owned(), counts, end]
+    });
+    let mut text = table(&["WHEN", "SESSION", "ACT", "BY", "COUNTS", "END"], rows.collect());
+    let totals = &entries.totals;
+    writeln!(
+        text,
+        "{} receipts, {} with nothing left; {} processes dead, {} survived, {} unverified, {} refused, {} kept; {} signals",
+        totals.receipts,
+        totals.dead,
+        totals.exited,
+        totals.survivors,
+        totals.unverified,
+        totals.refused,
+        totals.kept,
+        totals.signals
+    )
+    .ok();
+    if entries.skipped > 0 {
+        writeln!(text, "{} lines could not be read and were skipped", entries.skipped).ok();
+    }
+    text
 }
 
 fn launched(launched: &Launched) -> String {

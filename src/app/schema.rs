@@ -96,7 +96,11 @@ fn request() -> Value {
             json!({ "session": { "type": "string" }, "rows": reference("size"), "cols": reference("size") }),
             json!({}),
         ),
-        ("logs", session(), json!({ "tail": { "type": "integer", "minimum": 0 } })),
+        (
+            "logs",
+            json!({}),
+            json!({ "session": { "type": "string" }, "tail": { "type": "integer", "minimum": 0 }, "receipts": flag() }),
+        ),
         ("restart", session(), json!({ "confirm": list("identity") })),
         (
             "stop",
@@ -185,7 +189,7 @@ fn results() -> Value {
         ),
         "send": empty(),
         "resize": empty(),
-        "logs": object(&json!({ "lines": text() }), &json!({})),
+        "logs": { "oneOf": [object(&json!({ "lines": text() }), &json!({})), journal()] },
         "restart": { "allOf": [reference("launched"), object(&json!({ "receipt": reference("receipt") }), &json!({}))] },
         "stop": reference("receipt"),
         "sweep": reference("receipt"),
@@ -201,6 +205,23 @@ fn results() -> Value {
         "subscribe": empty(),
         "quit": object(&json!({ "receipts": list("receipt") }), &json!({})),
     })
+}
+
+/// The answer to `logs` with `receipts`.
+fn journal() -> Value {
+    let count = || json!({ "type": "integer", "minimum": 0 });
+    let entry = object(
+        &json!({ "at": count(), "by": { "enum": ["manager", "warden"] },
+            "act": { "enum": ["stop", "sweep", "reap", "restart"] }, "receipt": reference("receipt") }),
+        &json!({}),
+    );
+    let totals = object(
+        &json!({ "receipts": count(), "dead": count(), "escalated": count(), "signals": count(), "exited": count(),
+            "survivors": count(), "unverified": count(), "refused": count(), "kept": count() }),
+        &json!({}),
+    );
+    let receipts = json!({ "type": "array", "items": entry });
+    object(&json!({ "receipts": receipts, "skipped": count(), "totals": totals }), &json!({}))
 }
 
 fn event() -> Value {
@@ -226,7 +247,11 @@ fn event() -> Value {
         if name != "lagged" {
             fields["session"] = text();
         }
-        object(&fields, &json!({}))
+        let optional = match name {
+            "launched" | "exited" => json!({ "attempt": { "type": "integer", "minimum": 1 } }),
+            _ => json!({}),
+        };
+        object(&fields, &optional)
     });
     json!({ "oneOf": variants })
 }

@@ -36,6 +36,9 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
     if arguments.get(1).is_some_and(|first| first == LOG_WRITER) {
         return write_log(arguments.get(2));
     }
+    if arguments.get(1).is_some_and(|first| first == warden::NOTICE) {
+        return super::notice::run(&arguments[2..]);
+    }
     hear_signals();
     let Ok(link) = take_link(&mut arguments) else { return Exit::Usage.code() };
     let for_screen = arguments.clone();
@@ -130,7 +133,7 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
         )
     })?;
     let server = server(args, &paths, &config)?;
-    let runtime = Runtime::new(Setup { paths, config, inspector, server })?;
+    let runtime = Runtime::new(Setup { paths, config, inspector, server, attended: args.batch.is_none() })?;
     let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
     let mut ended = Vec::new();
     if launches {

@@ -4,17 +4,20 @@
 //! `plan`, `teardown`, `tether`, `receipt`) decide; the others perform what was decided.
 
 pub mod authority;
+pub mod ceiling;
 pub mod clock;
 pub mod conduct;
 mod descriptors;
 pub mod guard;
 pub mod identity;
 pub mod inspect;
+pub mod journal;
 mod kept;
 pub mod kill;
 mod plan;
 pub mod reap;
 pub mod receipt;
+pub mod restart;
 pub mod rows;
 pub mod scope;
 pub mod spawn;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::journal::Journal;
 use super::tether::{ExitRecord, Tether, is_session_id};
 
 /// The directory of the session records.
@@ -83,6 +84,11 @@ impl Store {
     /// Returns where a session's last receipt is.
     pub fn receipt_path(&self, session: &str) -> PathBuf {
         self.sessions().join(format!("{session}.receipt"))
+    }
+
+    /// Returns the journal of receipts.
+    pub fn journal(&self) -> Journal {
+        Journal::of(&self.root)
     }
 
     /// Returns where a session's log is.
@@ -229,7 +235,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     sync_dir(directory)
 }
 
-fn sync_dir(directory: &Path) -> io::Result<()> {
+pub(super) fn sync_dir(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 

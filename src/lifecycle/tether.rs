@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::identity::{Identity, StartToken};
 use super::kill::Signal;
 use super::receipt::Membership;
+use super::restart::Restarts;
 use super::scope::Scope;
 use super::teardown::Ladder;
 use super::verdict::VerdictKind;
@@ -95,6 +96,9 @@ pub struct Tether {
     /// Seconds that its launch gave it, for a restart.
     #[serde(default)]
     pub ceiling_s: Option<f64>,
+    /// Nobody chose its ceiling: while a manager verifies it, it is moved to this many seconds from then.
+    #[serde(default)]
+    pub renew_s: Option<f64>,
     /// Working directory.
     pub cwd: String,
     /// The boot that all tokens belong to; `None` where the inspector knows none.
@@ -137,6 +141,9 @@ pub struct Tether {
     /// Why it is still here.
     #[serde(default)]
     pub last: Option<Last>,
+    /// It is started again when it fails.
+    #[serde(default)]
+    pub restarts: Option<Restarts>,
 }
 
 impl Tether {
@@ -161,6 +168,13 @@ impl Tether {
             if !seconds.is_finite() || seconds < 0.0 {
                 return Err(format!("{field} is {seconds}, not a time"));
             }
+        }
+        let moments = self.restarts.iter().flat_map(|restarts| [restarts.began, restarts.next_at]).flatten();
+        if let Some(bad) = moments.into_iter().find(|seconds| !seconds.is_finite() || *seconds < 0.0) {
+            return Err(format!("restarts holds {bad}, not a time"));
+        }
+        if self.renew_s.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
+            return Err("renew_s is no length of time".into());
         }
         if self.grace_s > 86_400.0 {
             return Err(format!("grace_s is {}, more than a day", self.grace_s));
@@ -190,6 +204,11 @@ impl Tether {
     /// Tells whether a stop has ended everything but what was left alive on purpose.
     pub fn is_settled(&self) -> bool {
         self.captured.is_empty() && self.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Owned)
+    }
+
+    /// Tells whether its workload is to be started again, or waits for it.
+    pub fn restarts_on_failure(&self) -> bool {
+        self.restarts.as_ref().is_some_and(|restarts| restarts.over.is_none())
     }
 
     /// Returns how the session is to be ended.
@@ -239,56 +258,60 @@ pub struct ExitRecord {
     pub at: u64,
 }
 
+/// Returns a record that validates.
+#[cfg(test)]
+pub(super) fn sample() -> Tether {
+    let identity = |raw| Identity {
+        pid: super::identity::Pid::new(raw).expect("positive"),
+        token: "procfs:b:5".parse().expect("token"),
+        pidfd_inode: None,
+    };
+    Tether {
+        schema_version: SCHEMA_VERSION,
+        protocol: PROTOCOL,
+        session: "serve-0123abcd".into(),
+        name: "x".into(),
+        kind: "serve".into(),
+        host: "pty".into(),
+        lifetime: "grant".into(),
+        origin: None,
+        command: "sleep".into(),
+        argv: None,
+        env_names: Vec::new(),
+        ceiling_s: None,
+        renew_s: None,
+        cwd: "/".into(),
+        boot_id: Some("b".into()),
+        pidns_inode: Some(1),
+        timens_inode: Some(1),
+        spawner: identity(7),
+        warden: Some(identity(8)),
+        front: None,
+        workload: Workload { identity: identity(9), pgid: 9, sid: 9 },
+        tmux: None,
+        spawned_at: 1.0,
+        spawned_at_wall: 1.0,
+        not_after: 2.0,
+        not_after_wall: 2.0,
+        marker: "m".into(),
+        containment: vec!["tree".into()],
+        stop_signal: None,
+        grace_s: 2.0,
+        report_escapees: false,
+        captured: Vec::new(),
+        last: None,
+        restarts: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lifecycle::identity::Pid;
 
-    fn tether() -> Tether {
-        let identity = |raw| Identity {
-            pid: Pid::new(raw).expect("positive"),
-            token: "procfs:b:5".parse().expect("token"),
-            pidfd_inode: None,
-        };
-        Tether {
-            schema_version: SCHEMA_VERSION,
-            protocol: PROTOCOL,
-            session: "serve-0123abcd".into(),
-            name: "x".into(),
-            kind: "serve".into(),
-            host: "pty".into(),
-            lifetime: "grant".into(),
-            origin: None,
-            command: "sleep".into(),
-            argv: None,
-            env_names: Vec::new(),
-            ceiling_s: None,
-            cwd: "/".into(),
-            boot_id: Some("b".into()),
-            pidns_inode: Some(1),
-            timens_inode: Some(1),
-            spawner: identity(7),
-            warden: Some(identity(8)),
-            front: None,
-            workload: Workload { identity: identity(9), pgid: 9, sid: 9 },
-            tmux: None,
-            spawned_at: 1.0,
-            spawned_at_wall: 1.0,
-            not_after: 2.0,
-            not_after_wall: 2.0,
-            marker: "m".into(),
-            containment: vec!["tree".into()],
-            stop_signal: None,
-            grace_s: 2.0,
-            report_escapees: false,
-            captured: Vec::new(),
-            last: None,
-        }
-    }
-
     #[test]
     fn a_sound_record_validates_and_round_trips() {
-        let tether = tether();
+        let tether = sample();
         assert_eq!(tether.validate(), Ok(()));
         let text = serde_json::to_string(&tether).expect("serializes");
         assert_eq!(serde_json::from_str::<Tether>(&text).expect("parses"), tether);
@@ -297,7 +320,7 @@ mod tests {
     #[test]
     fn records_that_could_hurt_do_not_validate() {
         type Spoil = fn(&mut Tether);
-        let cases: [(&str, Spoil); 13] = [
+        let cases: [(&str, Spoil); 16] = [
             ("newer", |t| t.schema_version = 2),
             ("id", |t| t.session = "../x".into()),
             ("nan", |t| t.not_after = f64::NAN),
@@ -313,10 +336,13 @@ mod tests {
                 let identity = Identity { pid: Pid::new(1).expect("positive"), ..t.spawner.clone() };
                 t.captured.push(CapturedRecord { identity, membership: BTreeSet::new() });
             }),
+            ("renewal", |t| t.renew_s = Some(f64::INFINITY)),
+            ("no renewal", |t| t.renew_s = Some(0.0)),
             ("boot", |t| t.boot_id = Some("other".into())),
+            ("restart", |t| t.restarts = Some(Restarts { next_at: Some(f64::NAN), ..Restarts::default() })),
         ];
         for (what, spoil) in cases {
-            let mut record = tether();
+            let mut record = sample();
             spoil(&mut record);
             assert!(record.validate().is_err(), "{what}");
         }
@@ -324,7 +350,7 @@ mod tests {
 
     #[test]
     fn pids_that_address_groups_do_not_parse() {
-        let text = serde_json::to_string(&tether()).expect("serializes");
+        let text = serde_json::to_string(&sample()).expect("serializes");
         for bad in ["0", "-1", "-9", "9.5", "null", "\"9\""] {
             let spoiled = text.replace("\"workload\":{\"pid\":9", &format!("\"workload\":{{\"pid\":{bad}"));
             assert_ne!(spoiled, text);

@@ -65,6 +65,7 @@ pub trait Sink: Send + 'static {
 
 enum Ask {
     Write(Vec<u8>),
+    Resume,
     Close,
 }
 
@@ -152,6 +153,11 @@ impl Pty {
         }
     }
 
+    /// Reads again after the output had ended: somebody holds the slave anew.
+    pub fn resume(&self) {
+        self.ask(Ask::Resume);
+    }
+
     fn close(&self) {
         self.ask(Ask::Close);
         if let Some(reader) = lock(&self.reader).take() {
@@ -237,6 +243,7 @@ impl<S: Sink> Reader<S> {
             match self.inbox.try_recv() {
                 Ok(Ask::Write(bytes)) if self.typed.len() + bytes.len() <= TYPED_MAX => self.typed.extend(bytes),
                 Ok(Ask::Write(_)) => {}
+                Ok(Ask::Resume) => self.ended.store(false, Ordering::Release),
                 Ok(Ask::Close) | Err(mpsc::TryRecvError::Disconnected) => return false,
                 Err(mpsc::TryRecvError::Empty) => break,
             }

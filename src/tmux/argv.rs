@@ -208,6 +208,23 @@ pub fn capture_pane(pane: PaneId, capture: Capture) -> Vec<OsString> {
     argv
 }
 
+/// `list-clients` of one session: those that show it on a terminal, by the name of that terminal. A client has no
+/// id, but no two have one terminal.
+pub fn clients(session: SessionId) -> Vec<OsString> {
+    let format = "#{?client_control_mode,,#{client_tty}}";
+    words(["list-clients", "-t", &session.to_string(), "-F", format])
+}
+
+/// `display-message` for one client: a text in its status line, for some seconds.
+pub fn show_message(client: &OsStr, text: &str) -> Vec<OsString> {
+    let mut argv = words(["display-message", "-d", MESSAGE_MS, "-c"]);
+    argv.extend([client.to_owned(), "--".into(), quote::argument(&quote::expanded_text(text))]);
+    argv
+}
+
+/// How long a message stays, in milliseconds.
+const MESSAGE_MS: &str = "15000";
+
 /// `kill-session`, done by the server itself only if its pid is the expected one; else it prints
 /// its own. A session id alone would name a stranger's session after a restart of the server.
 pub fn kill_session(session: SessionId, server: Pid) -> Vec<OsString> {

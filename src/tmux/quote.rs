@@ -33,6 +33,13 @@ pub(super) fn expanded_shell_line(argv: &[OsString]) -> OsString {
     OsString::from_vec(line)
 }
 
+/// Returns a text that comes out as it is after tmux has expanded it as a format and by strftime(3), as
+/// `display-message` does: nothing in it is a variable, a style or a command. Styles have no escape, so their
+/// opening bracket is set apart.
+pub(super) fn expanded_text(text: &str) -> OsString {
+    text.replace("#[", "# [").replace('#', "##").replace('%', "%%").into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,6 +50,13 @@ mod tests {
             [("", ""), ("a", "a"), (";", r"\;"), ("a;", r"a\;"), ("a;b", "a;b"), (r"a\;", r"a\\;"), (";;", r";\;")]
         {
             assert_eq!(argument(OsStr::new(text)), quoted);
+        }
+    }
+
+    #[test]
+    fn texts_hold_no_formats() {
+        for (text, quoted) in [("a", "a"), ("#(touch f)", "##(touch f)"), ("5%H", "5%%H"), ("#[x]", "## [x]")] {
+            assert_eq!(expanded_text(text), quoted);
         }
     }
 

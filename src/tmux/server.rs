@@ -5,6 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -148,6 +149,18 @@ impl Server {
     /// [`TmuxError::NoServer`] where nobody answers, which is not an empty list.
     pub fn sessions(&self) -> Result<Vec<SessionRow>, TmuxError> {
         Ok(parse::rows(&self.call(argv::list_sessions())?, SessionRow::parse)?)
+    }
+
+    /// Returns the terminals on which people look at a session.
+    pub fn clients(&self, session: &SessionId) -> Result<Vec<OsString>, TmuxError> {
+        let output = self.call(argv::clients(*session))?;
+        let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(lines.map(|line| OsStr::from_bytes(line).to_owned()).collect())
+    }
+
+    /// Shows a text in the status line of one client.
+    pub fn show_message(&self, client: &OsStr, text: &str) -> Result<(), TmuxError> {
+        self.call(argv::show_message(client, text)).map(drop)
     }
 
     /// Asks the server for its own pid. Unlike [`Self::probe`] it shows that the server answers.

@@ -5,11 +5,14 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
+mod ceilings;
 mod crash;
 mod escapees;
+mod journal;
 mod matrix;
 mod own_group;
 mod ports;
+mod restarts;
 mod reuse;
 mod storms;
 mod support;

@@ -60,7 +60,11 @@ impl Host for SessionHost<'_> {
             return Ok(());
         }
         self.tether.captured = captured.to_vec();
-        store(&self.inner.store, &self.tether)
+        store(&self.inner.store, &self.tether)?;
+        if self.tether.restarts.is_some() {
+            self.inner.nudge(&self.tether);
+        }
+        Ok(())
     }
 
     fn hang_up(&mut self, captured: &Captured) -> Result<(), String> {

@@ -15,11 +15,13 @@ use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned};
+use crate::lifecycle::ceiling::RENEWED_S;
 use crate::lifecycle::clock;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::kill::OwnChild;
+use crate::lifecycle::restart::Restarts;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::store::{private_dir, random_hex};
 use crate::lifecycle::tether::{self, Tether, TmuxRecord};
@@ -50,10 +52,12 @@ struct Plan {
     size: Size,
     grace_s: f64,
     ceiling_s: f64,
+    renew_s: Option<f64>,
     stop_signal: Option<String>,
     report_escapees: bool,
     origin: Option<String>,
     env_names: Vec<String>,
+    restart: bool,
     notes: Vec<String>,
 }
 
@@ -79,6 +83,7 @@ impl Inner {
             kind: plan.kind,
             host: plan.host,
             pid: launched.pid,
+            attempt: None,
         });
         // Its end is told after its launch, however short it is.
         self.watch_exit(&session);
@@ -106,13 +111,16 @@ impl Inner {
         let kind = request.kind.or(recipe.map(|recipe| recipe.kind)).unwrap_or(Kind::Shell);
         let (host, mut notes) = self.choose_host(request, recipe, kind)?;
         notes.extend(recipe.and_then(not_acted_on));
-        let ceiling_s =
-            request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s)).unwrap_or(match (host, kind) {
-                (HostKind::Pty, _) => DAY_S,
-                (HostKind::Tmux, Kind::Agent | Kind::Shell) => 2.0 * DAY_S,
-                (HostKind::Tmux, Kind::Serve | Kind::Download) => 30.0 * DAY_S,
-            });
-        let ceiling_s = ceiling(ceiling_s)?;
+        let chosen = request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s));
+        let ceiling_s = ceiling(chosen.unwrap_or(match (host, kind) {
+            (HostKind::Tmux, Kind::Agent | Kind::Shell) if self.attended => 2.0 * DAY_S,
+            (HostKind::Tmux, Kind::Serve | Kind::Download) if self.attended => RENEWED_S,
+            (HostKind::Pty | HostKind::Tmux, _) => DAY_S,
+        }))?;
+        let renew_s = Some(RENEWED_S).filter(|_| {
+            let by_default = chosen.is_none() && self.attended && host == HostKind::Tmux;
+            by_default && matches!(kind, Kind::Serve | Kind::Download)
+        });
         let grace_s = grace(request.grace_s.or(recipe.and_then(|recipe| recipe.stop.grace_s)))?;
         let cwd = working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
         let id = self.fresh_id(kind);
@@ -161,6 +169,7 @@ impl Inner {
             report_escapees: report,
             origin: request.recipe.clone(),
             env_names: requested.keys().cloned().collect(),
+            restart: recipe.is_some_and(|recipe| recipe.restart == Restart::OnFailure),
             id,
             marker,
             name,
@@ -171,6 +180,7 @@ impl Inner {
             env,
             grace_s,
             ceiling_s,
+            renew_s,
             notes,
         })
     }
@@ -329,6 +339,7 @@ impl Inner {
                 env: plan.env.clone(),
                 own_tmux: plan.kind == Kind::Agent,
             },
+            restart: tether.restarts.is_some(),
         };
         waiting.go(&durable, &orders).map_err(|error| {
             // Nothing runs, so nothing is to be recorded.
@@ -380,6 +391,7 @@ impl Inner {
             argv: (masked == plan.argv).then(|| plan.argv.clone()),
             env_names: plan.env_names.clone(),
             ceiling_s: Some(plan.ceiling_s),
+            renew_s: plan.renew_s,
             cwd: plan.cwd.to_string_lossy().into_owned(),
             boot_id: self.inspector.boot_id().map(str::to_owned),
             pidns_inode: namespace("pid"),
@@ -408,6 +420,7 @@ impl Inner {
             report_escapees: plan.report_escapees,
             captured: Vec::new(),
             last: None,
+            restarts: plan.restart.then(Restarts::default),
         }
     }
 }
@@ -457,7 +470,6 @@ fn not_acted_on(recipe: &Recipe) -> Option<String> {
         ("needs", !recipe.needs.is_empty()),
         ("exclusive", recipe.exclusive.is_some()),
         ("ready", recipe.ready.is_some()),
-        ("restart", recipe.restart != Restart::No),
     ];
     let named: Vec<&str> = keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
     (!named.is_empty()).then(|| format!("this version does not act on {} of the recipe", named.join(", ")))

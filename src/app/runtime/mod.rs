@@ -4,6 +4,7 @@
 //! it: the screen calls it from worker threads. State is held per session behind short locks; a stop holds
 //! the session's own lock, never the runtime's.
 
+mod ceilings;
 mod control;
 mod doctor;
 mod enter;
@@ -13,6 +14,7 @@ pub mod hub;
 mod launch;
 mod query;
 mod reaper;
+mod restarts;
 mod sampler;
 mod session;
 mod stopper;
@@ -49,6 +51,8 @@ pub struct Setup {
     pub inspector: Inspector,
     /// Our tmux server.
     pub server: Server,
+    /// A person asks, and not a script: what it starts may live longer.
+    pub attended: bool,
 }
 
 /// The runtime. Cheap to clone; all clones are one.
@@ -62,6 +66,7 @@ pub(crate) struct Inner {
     config: Config,
     inspector: Inspector,
     server: Server,
+    attended: bool,
     store: Store,
     me: Identity,
     hub: Hub,
@@ -94,7 +99,7 @@ impl Runtime {
     /// # Errors
     /// When the state directory is not usable, or our own identity cannot be read.
     pub fn new(setup: Setup) -> Result<Self, AppError> {
-        let Setup { paths, config, inspector, server } = setup;
+        let Setup { paths, config, inspector, server, attended } = setup;
         let store = Store::open(&paths.state_dir).map_err(|error| {
             AppError::new(
                 ErrorKind::State,
@@ -107,6 +112,7 @@ impl Runtime {
             config,
             inspector,
             server,
+            attended,
             store,
             me,
             hub: Hub::default(),
@@ -158,7 +164,14 @@ impl Runtime {
                 inner.send(session, text.as_deref(), keys.as_deref().unwrap_or_default()).map(|()| Answer::Done)
             }
             Command::Resize { session, rows, cols } => inner.resize(session, *rows, *cols).map(|()| Answer::Done),
-            Command::Logs { session, tail } => inner.logs(session, *tail).map(Answer::Logs),
+            Command::Logs { session, tail, receipts: Some(true) } => {
+                inner.receipts(session.as_deref(), *tail).map(|entries| Answer::Journal(Box::new(entries)))
+            }
+            Command::Logs { session: Some(session), tail, .. } => inner.logs(session, *tail).map(Answer::Logs),
+            Command::Logs { session: None, .. } => {
+                let message = "logs: missing field `session`; only receipts are shown of all sessions";
+                Err(AppError::new(ErrorKind::Usage, message))
+            }
             Command::Restart { session, confirm } => inner.restart(session, confirm.as_deref()),
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
@@ -277,6 +290,12 @@ impl Inner {
     fn changed(&self) {
         *self.changes.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         self.changes.1.notify_all();
+    }
+
+    /// Sleeps for this long, whatever changes; the end of the run wakes it.
+    fn sleep_at_most(&self, at_most: Duration) {
+        let guard = self.changes.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.changes.1.wait_timeout_while(guard, at_most, |_| !self.is_closing()));
     }
 
     /// Sleeps until something changed, at most this long.

@@ -12,8 +12,10 @@ use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
+use crate::lifecycle::journal::Entries;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::rows::{LEFT_THE_TREE, bystander, lookalikes, marked, row};
+use crate::lifecycle::tether::is_session_id;
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
@@ -59,6 +61,7 @@ impl Inner {
         let (phase, detail) = state.phase();
         let live = || state.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
         let over = phase.is_over();
+        let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
         let sum = |values: Vec<Option<f64>>| {
             let known: Vec<f64> = values.into_iter().flatten().collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>())
@@ -71,7 +74,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail,
+            detail: [detail, restarts].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
             pid: Some(tether.workload.identity.pid.raw()),
             verdict: state.verdict(),
             uptime_s: (!over).then(|| ((boottime() - tether.spawned_at).max(0.0) * 1000.0).round() / 1000.0),
@@ -275,6 +278,19 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Refused, message));
         }
         server.resize(&pane.window, size.rows, size.cols).map_err(|error| tmux(&error))
+    }
+
+    /// Reads the journal of receipts. A session that is forgotten is still in it, by its id.
+    pub(super) fn receipts(&self, reference: Option<&str>, tail: Option<usize>) -> Result<Entries, AppError> {
+        let id = match reference {
+            Some(reference) if is_session_id(reference) => Some(reference.to_owned()),
+            Some(reference) => Some(self.find(reference)?.id.clone()),
+            None => None,
+        };
+        self.store.journal().read(id.as_deref(), tail).map_err(|error| {
+            let message = format!("failed to read receipts.jsonl in {}: {error}", self.paths.state_dir.display());
+            AppError::new(ErrorKind::State, message)
+        })
     }
 
     pub(super) fn logs(&self, reference: &str, tail: Option<usize>) -> Result<Vec<String>, AppError> {

@@ -40,6 +40,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
             }
             for session in inner.all() {
                 inner.sample_one(&session);
+                inner.watch_ceiling(&session);
             }
             drop(inner);
             std::thread::sleep(TICK);
@@ -53,14 +54,21 @@ impl Inner {
         if let Some(owned) = &session.pty {
             owned.reap();
         }
-        let tether = session.tether();
+        let mut tether = session.tether();
         if session.state().settled {
             self.sample_with(session, Look { workload: Some(VerdictKind::Gone), ..Look::default() });
             return;
         }
-        let workload = verify(&tether.workload.identity, &self.inspector).kind;
+        let mut workload = verify(&tether.workload.identity, &self.inspector).kind;
+        if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && tether.restarts.is_some() {
+            tether = self.reread(session);
+            workload = verify(&tether.workload.identity, &self.inspector).kind;
+        }
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) {
             self.await_exit(session);
+        }
+        if workload == VerdictKind::Owned {
+            self.renew_ceiling(session);
         }
         let guard = guard_for_looking(self, &tether);
         // With nobody left to start a walk from, only the whole host shows who stayed behind.

@@ -73,6 +73,8 @@ pub(super) struct State {
     pub(super) receipt: Option<Receipt>,
     pub(super) last_phase: Option<Phase>,
     pub(super) sample: Sample,
+    /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
+    pub(super) notice: Option<(f64, f64)>,
     /// Whose coming and going a stop has told already.
     pub(super) told_new: BTreeSet<Identity>,
     /// See `told_new`.
@@ -118,6 +120,7 @@ impl Session {
             receipt: None,
             last_phase: None,
             sample: Sample::default(),
+            notice: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),
             tether,
@@ -163,6 +166,9 @@ impl State {
         }
         match self.sample.workload {
             _ if self.over => (Phase::Failed, Some("ended; its exit status was not recorded".into())),
+            Some(VerdictKind::Gone) if self.tether.restarts.as_ref().is_some_and(|r| r.next_at.is_some()) => {
+                (Phase::Starting, None)
+            }
             // Gone, but not over: it has just ended, and its status is being recorded.
             Some(VerdictKind::Owned | VerdictKind::Gone | VerdictKind::Foreign) => (Phase::Running, None),
             Some(VerdictKind::Unverifiable) => (Phase::Unverifiable, Some("its identity cannot be verified".into())),

@@ -16,6 +16,7 @@ use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::journal::{Act, By};
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop, total};
@@ -39,6 +40,8 @@ struct How<'a> {
     dry_run: bool,
     confirm: Option<&'a [Identity]>,
     sweep: bool,
+    /// It is the sweep of the records that ends it.
+    reap: bool,
     /// Ends those that the recipe only reports, too: a person has named the session and seen them.
     end_escapees: bool,
 }
@@ -59,10 +62,10 @@ impl Inner {
 
     /// Ends what is left of a session that nobody looks after.
     pub(super) fn end_unattended(self: &Arc<Self>, session: &Arc<Session>, named: bool) -> Result<Receipt, AppError> {
-        self.end(session, How { end_escapees: named, ..How::default() })
+        self.end(session, How { end_escapees: named, reap: true, ..How::default() })
     }
 
-    /// Lets a session live until `seconds` from now. Its warden reads the record when its timer fires.
+    /// Lets a session live until `seconds` from now, which may be sooner than before.
     pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
         let session = self.find(reference)?;
         let seconds = super::launch::ceiling(seconds)?;
@@ -74,13 +77,16 @@ impl Inner {
             ));
         }
         let _lock = self.take_lock(&session.id, LOCK_PATIENCE)?;
-        let mut tether = session.tether();
+        let mut tether = self.reread(&session);
         let wall = clock::wall();
+        // Somebody has chosen: it is not moved by itself any more.
+        tether.renew_s = None;
         tether.not_after = clock::boottime() + seconds;
         tether.not_after_wall = wall + seconds;
         self.store.save(&tether).map_err(|error| {
             AppError::new(ErrorKind::State, format!("the record of {} could not be written: {error}", session.id))
         })?;
+        self.nudge(&tether);
         let not_after = tether.not_after_wall;
         session.state().tether = tether;
         Ok(not_after)
@@ -165,7 +171,8 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Refused, message));
         }
         let mut request = LaunchRequest {
-            ceiling_s: tether.ceiling_s,
+            // A default is one again.
+            ceiling_s: tether.ceiling_s.filter(|_| tether.renew_s.is_none()),
             name: Some(tether.name),
             kind: Some(session.kind),
             host: Some(session.host),
@@ -206,16 +213,7 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Refused, message));
         }
         let grace_s = grace(how.grace_s.or(Some(session.tether().grace_s)))?;
-        let timeout = match how.timeout_s {
-            None => None,
-            Some(seconds) if seconds.is_finite() && (0.0..=86_400.0).contains(&seconds) => {
-                Some(Duration::from_secs_f64(seconds))
-            }
-            Some(seconds) => {
-                let message = format!("timeout_s is {seconds:?}: it must be a number of seconds from 0 to 86400");
-                return Err(AppError::new(ErrorKind::Usage, message));
-            }
-        };
+        let timeout = how.timeout_s.map(stop_timeout).transpose()?;
         let begun = Instant::now();
         let _turn = session.stopping.lock();
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
@@ -233,7 +231,11 @@ impl Inner {
             }
             Some(taken?)
         };
-        let tether = session.tether();
+        let mut tether = self.reread(session);
+        if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run) {
+            // Said in the record before the first signal: its warden does not start it again.
+            (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
+        }
         let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
         let mut notes = Vec::new();
         if !how.dry_run {
@@ -279,6 +281,7 @@ impl Inner {
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
+        let mut told = how.dry_run;
         if (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true) {
             // Somebody else has ended it: its warden, or another manager. What they observed is the answer.
             let earlier = read_json::<Receipt>(&self.store.receipt_path(&session.id)).ok().flatten();
@@ -286,6 +289,20 @@ impl Inner {
                 let notes = std::mem::replace(&mut receipt, earlier).notes;
                 receipt.notes.extend(notes);
                 receipt.host_closed = true;
+                told = true;
+            }
+        }
+        if !told {
+            let act = if how.reap {
+                Act::Reap
+            } else if how.sweep {
+                Act::Sweep
+            } else {
+                Act::Stop
+            };
+            // On disk before the record may go.
+            if let Err(error) = self.store.journal().append(By::Manager, act, &receipt) {
+                receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
             }
         }
         if !how.dry_run {
@@ -425,6 +442,14 @@ impl Inner {
         let id = record.session_id.parse().map_err(|error| AppError::new(ErrorKind::State, format!("{error}")))?;
         Ok(super::hosts::server_of(self, record).attach_argv(&id))
     }
+}
+
+fn stop_timeout(seconds: f64) -> Result<Duration, AppError> {
+    if seconds.is_finite() && (0.0..=86_400.0).contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    let message = format!("timeout_s is {seconds:?}: it must be a number of seconds from 0 to 86400");
+    Err(AppError::new(ErrorKind::Usage, message))
 }
 
 fn refused(session: &str, refusal: &Refusal) -> AppError {

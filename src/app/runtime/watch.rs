@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::Inner;
+use super::restarts::Followed;
 use super::session::Session;
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
@@ -57,6 +58,10 @@ impl Inner {
         if let Some(owned) = session.pty.as_ref().filter(|_| !session.state().over) {
             owned.pty.drain(DRAIN);
         }
+        // Its warden starts it again, or says that it does not.
+        if self.restarts(&session.tether()) {
+            return;
+        }
         let warden = session.tether().warden;
         let until = Instant::now() + RECORD;
         loop {
@@ -87,8 +92,10 @@ impl Inner {
     }
 
     /// Takes note of the end of a workload.
-    fn workload_ended(&self, session: &Arc<Session>) {
-        self.await_exit(session);
+    fn workload_ended(self: &Arc<Self>, session: &Arc<Session>) {
+        if matches!(self.follow(session), Followed::Runs) {
+            return;
+        }
         if let Some(owned) = &session.pty {
             owned.reap();
         }
@@ -98,7 +105,7 @@ impl Inner {
             self.sample_one(session);
             return self.changed();
         }
-        self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal });
+        self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal, attempt: None });
         self.sample_one(session);
         self.changed();
     }

@@ -14,12 +14,16 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process as p;
 
+use super::again::{Run, Stand};
 use super::wire::{Hello, Orders, Outcome, receive, send};
-use super::{HostStage, NOT_LAUNCHED, TRAMPOLINE};
+use super::{HostStage, NOT_LAUNCHED, NOTICE, TRAMPOLINE};
+use crate::lifecycle::ceiling::next_notice;
 use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::journal::{Act, By};
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Host, Order, stop};
 use crate::lifecycle::store::{Store, write_json};
@@ -38,22 +42,27 @@ pub(super) fn run(arguments: &[OsString]) -> u8 {
     launch(host, gate).map_or(NOT_LAUNCHED, |mut keeper| keeper.keep())
 }
 
-struct Keeper {
-    host: HostStage,
+pub(super) struct Keeper {
+    pub(super) host: HostStage,
     signals: SignalFd,
     /// The manager, until it leaves.
     manager: Option<UnixStream>,
     /// The front, until it has left.
-    front: Option<UnixStream>,
-    workload: p::Pid,
-    /// `128 + n` for a signal, as shells say it.
-    status: Option<u8>,
+    pub(super) front: Option<UnixStream>,
+    pub(super) workload: p::Pid,
+    pub(super) run: Run,
+    /// Where later runs get their terminal from, where there may be some.
+    pub(super) stand: Option<Stand>,
+    /// Somebody asks us to look at the record again.
+    pub(super) nudged: bool,
     /// Why the ladder is to be run, until it was.
-    due: Option<&'static str>,
+    pub(super) due: Option<&'static str>,
     /// The ladder was run; what lives on is kept or reported.
     settled: bool,
-    orders: Orders,
+    pub(super) orders: Orders,
     not_after: Option<f64>,
+    /// When the ceiling is to be spoken of.
+    notice_at: Option<f64>,
 }
 
 fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
@@ -97,9 +106,8 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
             return Err(error);
         }
     };
+    let stand = if orders.restart { Some(Stand::of(host)?) } else { None };
     if host == HostStage::Tmux {
-        // The workload is the terminal's foreground group before it runs; we leave its session.
-        rustix::termios::tcsetpgrp(rustix::stdio::stdout(), workload)?;
         p::setsid()?;
     }
     send(&mut trampoline, &orders.workspace)?;
@@ -121,13 +129,16 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
         manager: Some(manager),
         front,
         workload,
-        status: None,
+        run: Run::Runs,
+        stand,
+        nudged: false,
         due: None,
         settled: false,
         orders,
         not_after: None,
+        notice_at: None,
     };
-    keeper.not_after = keeper.tether().map(|tether| tether.not_after);
+    keeper.look_at_ceiling();
     Ok(keeper)
 }
 
@@ -159,7 +170,8 @@ impl Keeper {
     fn keep(&mut self) -> u8 {
         loop {
             self.reap();
-            if let Some(status) = self.status
+            self.go_on();
+            if let Run::Over(status) = self.run
                 && !has_children()
             {
                 self.finish();
@@ -195,6 +207,11 @@ impl Keeper {
             if [S::SIGTERM as u32, S::SIGHUP as u32].contains(&signal.ssi_signo) {
                 self.due.get_or_insert("its warden was told to end it");
             }
+            // `nudge`: what the record says has changed.
+            if signal.ssi_signo == S::SIGUSR1 as u32 {
+                self.nudged = true;
+                self.look_at_ceiling();
+            }
         }
         if manager_spoke && self.manager.as_ref().is_some_and(hung_up) {
             self.manager = None;
@@ -204,15 +221,23 @@ impl Keeper {
         }
         if front_spoke && self.front.as_ref().is_some_and(hung_up) {
             self.front = None;
-            if self.status.is_none() {
+            if !matches!(self.run, Run::Over(_)) {
                 self.due.get_or_insert("its tmux pane is gone");
+            }
+        }
+        if self.notice_at.is_some_and(|at| boottime() >= at) {
+            let before = self.not_after;
+            self.look_at_ceiling();
+            // It may have been moved since.
+            if let Some(not_after) = self.not_after.filter(|_| self.not_after == before) {
+                self.tell_ceiling(not_after - boottime());
             }
         }
         if let Some(not_after) = self.not_after
             && boottime() >= not_after
         {
             // The record is asked again: `extend` writes nothing else.
-            self.not_after = self.tether().map(|tether| tether.not_after);
+            self.look_at_ceiling();
             if self.not_after.is_some_and(|not_after| boottime() >= not_after) {
                 self.not_after = None;
                 self.due.get_or_insert("its ceiling has come");
@@ -220,11 +245,38 @@ impl Keeper {
         }
     }
 
+    /// Reads the ceiling from the record.
+    fn look_at_ceiling(&mut self) {
+        self.not_after = self.tether().map(|tether| tether.not_after);
+        self.notice_at = self.not_after.and_then(|not_after| next_notice(not_after, boottime()));
+    }
+
+    /// Has the people who look at the session in tmux told. Others are told by their managers.
+    fn tell_ceiling(&self, left_s: f64) {
+        if self.host == HostStage::Tmux {
+            let mut spec = Spec::new(["/proc/self/exe", NOTICE]);
+            spec.argv.extend([self.orders.state_dir.clone().into(), self.orders.session.clone().into()]);
+            spec.argv.push(format!("{left_s}").into());
+            spec.arg0 = Some(WARDEN_NAME.into());
+            // It is reaped like any other child.
+            start(&spec, End::Null, End::Null, End::Null).ok();
+        }
+    }
+
     fn timeout(&self) -> Timespec {
         let seconds = match self.not_after {
-            _ if self.due.is_some() && !self.settled => 0.02,
-            Some(not_after) => (not_after - boottime()).clamp(0.0, 3600.0),
-            None => 3600.0,
+            // Somebody else holds the lock of the session.
+            _ if (self.due.is_some() && !self.settled) || matches!(self.run, Run::Ended(_)) => 0.02,
+            _ => {
+                let restart = match self.run {
+                    Run::Pauses { until, .. } => Some(until),
+                    Run::Runs | Run::Ended(_) | Run::Over(_) => None,
+                };
+                let next = [self.not_after, self.notice_at, restart].into_iter().flatten().reduce(f64::min);
+                // A restart whose time has come waits for nothing but the lock.
+                let least = if restart.is_some() { 0.02 } else { 0.0 };
+                next.map_or(3600.0, |next| (next - boottime()).clamp(least, 3600.0))
+            }
         };
         timespec(Duration::from_secs_f64(seconds))
     }
@@ -235,37 +287,29 @@ impl Keeper {
             if pid != self.workload || status.stopping_signal().is_some() {
                 continue;
             }
-            let code = status.exit_status();
-            let signal = status.terminating_signal();
-            let byte = code.unwrap_or_else(|| 128 + signal.unwrap_or(0));
-            let byte = u8::try_from(byte).unwrap_or(u8::MAX);
-            self.status = Some(byte);
-            self.record_exit(code, signal);
-            if let Some(front) = self.front.as_mut() {
-                use std::io::Write;
-                front.write_all(&[byte]).ok();
+            let named = |raw: i32| {
+                S::try_from(raw)
+                    .map_or_else(|_| raw.to_string(), |signal| signal.as_str().trim_start_matches("SIG").to_owned())
+            };
+            let (code, signal) = (status.exit_status(), status.terminating_signal().map(named));
+            if matches!(self.run, Run::Runs) {
+                self.run = Run::Ended(ExitRecord { code, signal, at: wall_seconds() });
             }
         }
     }
 
-    fn record_exit(&self, code: Option<i32>, signal: Option<i32>) {
-        let named = |raw: i32| {
-            S::try_from(raw)
-                .map_or_else(|_| raw.to_string(), |signal| signal.as_str().trim_start_matches("SIG").to_owned())
-        };
-        let at = wall_seconds();
-        let record = ExitRecord { code, signal: signal.map(named), at };
+    pub(super) fn record_exit(&self, record: &ExitRecord) {
         if let Ok(store) = self.store() {
             // A disk that refuses leaves the status unknown, which is said as such.
-            write_json(&store.exit_path(&self.orders.session), &record).ok();
+            write_json(&store.exit_path(&self.orders.session), record).ok();
         }
     }
 
-    fn store(&self) -> io::Result<Store> {
+    pub(super) fn store(&self) -> io::Result<Store> {
         Store::open(&self.orders.state_dir)
     }
 
-    fn tether(&self) -> Option<Tether> {
+    pub(super) fn tether(&self) -> Option<Tether> {
         self.store().ok()?.tether(&self.orders.session).ok().flatten()
     }
 
@@ -296,6 +340,7 @@ impl Keeper {
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));
         if let Some(store) = store {
+            journal(store, Act::Stop, &mut receipt);
             write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
             let left_alive = receipt.escapees.iter().chain(&receipt.kept).next().map(|row| row.pid);
             // A tmux session with its dead pane may still be open; whoever knows tmux closes it and the record.
@@ -329,6 +374,13 @@ impl Keeper {
     }
 }
 
+/// Writes a receipt into the journal; one that cannot be written says so itself.
+pub(super) fn journal(store: &Store, act: Act, receipt: &mut Receipt) {
+    if let Err(error) = store.journal().append(By::Warden, act, receipt) {
+        receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
+    }
+}
+
 /// Everything below ourselves.
 fn own_scope(inspector: &Inspector) -> Scope {
     let me = Pid::new(p::getpid().as_raw_nonzero().get());
@@ -342,11 +394,11 @@ fn own_scope(inspector: &Inspector) -> Scope {
 }
 
 /// The tree below the warden: its host is gone, so there is nothing to hang up.
-struct Below<'a> {
-    name: &'static str,
-    scope: Scope,
-    store: Option<&'a Store>,
-    tether: Option<Tether>,
+pub(super) struct Below<'a> {
+    pub(super) name: &'static str,
+    pub(super) scope: Scope,
+    pub(super) store: Option<&'a Store>,
+    pub(super) tether: Option<Tether>,
 }
 
 impl Host for Below<'_> {

@@ -7,17 +7,22 @@
 //! All are hidden subcommands of the one binary, dispatched before anything else is set up. The warden
 //! stands outside the workload's kernel session and is the child subreaper of its descendants
 //! (prctl(2), `PR_SET_CHILD_SUBREAPER`), so that a daemon comes back to it instead of to init. The
-//! workload does not run before its tether is on disk: the trampoline waits at the [`Gate`].
+//! workload does not run before its tether is on disk: the trampoline waits at the [`Gate`]. A warden that
+//! starts its workload again does so by the same rule (`again`); in tmux it leaves an *usher* in the pane.
 
+mod again;
 mod front;
 mod gate;
 mod keeper;
+mod nudge;
 mod trampoline;
+mod usher;
 mod wire;
 
 use std::ffi::OsString;
 
 pub use gate::{Gate, GateError, Lifeline, Waiting};
+pub use nudge::nudge;
 pub use wire::{Orders, Workspace};
 
 /// The hidden subcommands, as `argv[1]`.
@@ -26,6 +31,11 @@ pub const FRONT: &str = "__front";
 pub const WARDEN: &str = "__warden";
 /// See [`FRONT`].
 const TRAMPOLINE: &str = "__trampoline";
+/// See [`FRONT`].
+const USHER: &str = "__usher";
+
+/// The hidden subcommand of the layer above that shows a notice in tmux: state directory, session, seconds left.
+pub const NOTICE: &str = "__notice";
 
 /// The exit status of a stage that could not do its part: no gate, no tether, no workload.
 pub const NOT_LAUNCHED: u8 = 125;
@@ -37,6 +47,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<u8> {
         FRONT => Some(front::run(rest)),
         WARDEN => Some(keeper::run(rest)),
         TRAMPOLINE => Some(trampoline::run(rest)),
+        USHER => Some(usher::run()),
         _ => None,
     }
 }

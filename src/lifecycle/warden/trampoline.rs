@@ -60,9 +60,14 @@ fn failed(gate: &mut UnixStream, error: &io::Error, what: &str) -> u8 {
 
 fn prepare(host: HostStage) -> Result<(), Errno> {
     rustix::stdio::dup2_stdin(rustix::stdio::stdout())?;
-    if host == HostStage::Pty {
-        rustix::process::setsid()?;
-        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    match host {
+        HostStage::Pty => {
+            rustix::process::setsid()?;
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        }
+        // The workload is the terminal's foreground group before it runs. From the background that is allowed to
+        // whoever blocks TTOU (tcsetpgrp(3)), as we still do.
+        HostStage::Tmux => rustix::termios::tcsetpgrp(rustix::stdio::stdin(), rustix::process::getpgrp())?,
     }
     // A caught signal is default after an exec; an inherited ignored one would stay ignored (signal(7)).
     // ILL, FPE and SEGV are not to be caught this way: where the manager ignores them, so will the workload.

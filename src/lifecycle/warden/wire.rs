@@ -110,6 +110,9 @@ pub struct Orders {
     pub inspector: String,
     /// What to execute.
     pub workspace: Workspace,
+    /// It is executed again when it fails.
+    #[serde(default)]
+    pub restart: bool,
 }
 
 /// What became of the exec.

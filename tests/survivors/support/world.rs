@@ -192,6 +192,22 @@ impl World {
         let Launch { host, kind, grace_s, argv } = launch;
         let request =
             json!({ "cmd": "launch", "command": argv, "kind": kind, "host": host.name(), "grace_s": grace_s });
+        self.launch_request(batch, request)
+    }
+
+    /// Launches a recipe that [`World::recipes`] wrote down.
+    pub(crate) fn launch_recipe(&self, batch: &mut Batch, recipe: &str, host: Host) -> Session {
+        self.launch_request(batch, json!({ "cmd": "launch", "recipe": recipe, "host": host.name() }))
+    }
+
+    /// Writes the configuration file. Managers read it when they start.
+    pub(crate) fn recipes(&self, text: &str) {
+        let dir = self.path("home/.config/cookbook-tui");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("config.toml"), text).unwrap();
+    }
+
+    fn launch_request(&self, batch: &mut Batch, request: Value) -> Session {
         let launched = batch.ok(request);
         let id = launched["session"].as_str().unwrap().to_owned();
         let in_tmux = launched["tmux"]["session_id"].as_str().map(str::to_owned);

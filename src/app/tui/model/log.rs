@@ -57,7 +57,10 @@ impl Log {
 pub(in super::super) fn describe(event: &Event, sessions: &Sessions) -> (Tone, String, bool) {
     let who = event.session().map(|id| sessions.by_id(id).map_or(id, |row| row.name.as_str())).unwrap_or_default();
     match event {
-        Event::Launched { name, kind, host, pid, .. } => {
+        Event::Launched { name, pid, attempt: Some(attempt), .. } => {
+            (Tone::Warn, format!("{name} runs again: restart {attempt}, pid {pid}"), true)
+        }
+        Event::Launched { name, kind, host, pid, attempt: None, .. } => {
             (Tone::Good, format!("{name} launched: {} in {}, pid {pid}", kind.name(), host.name()), true)
         }
         Event::Phase { phase, detail, .. } => {
@@ -87,13 +90,14 @@ pub(in super::super) fn describe(event: &Event, sessions: &Sessions) -> (Tone, S
         Event::Signal { pid, signal, .. } => (Tone::Plain, format!("{who}: {signal} to {pid}"), false),
         Event::Survivor { pid, reason, .. } => (Tone::Bad, format!("{who}: {pid} survived: {reason}"), true),
         Event::Exited { exit_code: Some(0), .. } => (Tone::Plain, format!("{who} exited with 0"), true),
-        Event::Exited { exit_code, signal, .. } => {
+        Event::Exited { exit_code, signal, attempt, .. } => {
             let how = match (exit_code, signal) {
                 (Some(code), _) => format!("exited with {code}"),
                 (None, Some(signal)) => format!("was ended by {signal}"),
                 (None, None) => "has ended".to_owned(),
             };
-            (Tone::Bad, format!("{who} {how}"), true)
+            let follows = attempt.map(|attempt| format!("; restart {attempt} follows")).unwrap_or_default();
+            (Tone::Bad, format!("{who} {how}{follows}"), true)
         }
         Event::Receipt { receipt, .. } => {
             let (tone, text) = receipt_line(receipt, who);

@@ -1,0 +1,169 @@
+//! Ceilings: a nearer one holds at once, people are told before it comes, and a default one is renewed.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::support::{Batch, Entry, Held, Host, Launch, Session, World, eventually, rows};
+
+fn idle(world: &World, batch: &mut Batch, host: Host, role: &str) -> Session {
+    let script = world.shell(&format!("leaf {role}"));
+    let session = world.launch(batch, &Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &script] });
+    world.ledger.await_roles(&[role]);
+    session
+}
+
+/// How often a process has gone to sleep by itself so far.
+fn naps(held: &Held) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", held.entry.pid)).unwrap();
+    status.lines().find(|line| line.starts_with("voluntary_ctxt_switches")).unwrap().to_owned()
+}
+
+fn a_nearer_ceiling_holds_at_once(host: Host) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = idle(&world, &mut batch, host, "root");
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    if host == Host::Tmux {
+        // Nobody but the warden is there to notice.
+        batch.kill();
+    }
+    let before: Vec<String> = session.supervisors.iter().map(naps).collect();
+    std::thread::sleep(Duration::from_millis(700));
+    let after: Vec<String> = session.supervisors.iter().map(naps).collect();
+    assert_eq!(before, after, "front and warden sleep until something happens");
+    let begun = Instant::now();
+    if host == Host::Tmux {
+        let (code, answer) = world.run(&["extend", &session.id, "1"]);
+        assert_eq!(code, 0, "{answer}");
+    } else {
+        batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 1 }));
+    }
+    world.ledger.await_empty();
+    assert!(begun.elapsed() > Duration::from_millis(900), "{:?}", begun.elapsed());
+    for supervisor in session.supervisors.iter().rev().take(1) {
+        assert!(supervisor.ends_within(Duration::from_secs(10)), "{supervisor:?}");
+    }
+    bystanders.assert_untouched();
+}
+
+/// A person at a terminal: a client of the session in a pane of another server.
+struct Watcher<'a> {
+    world: &'a World,
+    argv: Vec<String>,
+}
+
+impl<'a> Watcher<'a> {
+    fn of(world: &'a World, session: &Session) -> Self {
+        let mut argv = world.tmux_argv();
+        argv[2] = format!("{}-{}", argv[2], session.id);
+        let watcher = Self { world, argv };
+        let mut attach = world.tmux_argv();
+        attach.extend(["attach", "-t", session.in_tmux.as_deref().unwrap()].map(str::to_owned));
+        let line = attach.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+        watcher.tmux(&[
+            "-f",
+            "/dev/null",
+            "new-session",
+            "-d",
+            "-x",
+            "150",
+            "-y",
+            "20",
+            &format!("exec env -u TMUX {line}"),
+        ]);
+        let pid = watcher.tmux(&["display-message", "-p", "#{pid}"]).trim().parse().unwrap();
+        world.end_later(Held::open(Entry::of_pid(pid, "the watcher's server").unwrap()));
+        eventually("the client is attached", || {
+            let clients =
+                world.tmux(&["list-clients", "-t", session.in_tmux.as_deref().unwrap(), "-F", "#{client_tty}"]);
+            !clients.stdout.is_empty()
+        });
+        watcher
+    }
+
+    fn tmux(&self, arguments: &[&str]) -> String {
+        let mut argv = self.argv.clone();
+        argv.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        String::from_utf8(self.world.command(&argv).output().unwrap().stdout).unwrap()
+    }
+
+    fn screen(&self) -> String {
+        self.tmux(&["capture-pane", "-p"])
+    }
+}
+
+impl Drop for Watcher<'_> {
+    fn drop(&mut self) {
+        self.tmux(&["kill-server"]);
+    }
+}
+
+#[test]
+fn people_are_told_before_it_comes() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = idle(&world, &mut batch, Host::Tmux, "root");
+    let other = idle(&world, &mut batch, Host::Tmux, "other");
+    let (watcher, elsewhere) = (Watcher::of(&world, &session), Watcher::of(&world, &other));
+    let options = |world: &World| world.tmux(&["show-options", "-g"]).stdout;
+    let before = options(&world);
+    batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 1801.5 }));
+    let told = batch.await_event("of the ceiling", |event| event["event"] == "attention");
+    assert_eq!(told["session"], session.id, "{told}");
+    assert_eq!(told["reason"], "its ceiling comes in 30 minutes and ends it; `extend` moves it", "{told}");
+    let text = format!("{}: its ceiling comes in 30 minutes", session.id);
+    eventually("the message at the terminal", || watcher.screen().contains(&text));
+    assert!(!elsewhere.screen().contains("ceiling"), "{}", elsewhere.screen());
+    // With no manager the warden tells.
+    batch.kill();
+    let (code, answer) = world.run(&["extend", &session.id, "301.5"]);
+    assert_eq!(code, 0, "{answer}");
+    eventually("the second message", || watcher.screen().contains("its ceiling comes in 5 minutes"));
+    assert!(!elsewhere.screen().contains("ceiling"), "{}", elsewhere.screen());
+    assert_eq!(options(&world), before, "no option was changed");
+    assert!(world.ledger.is_alive("root") && world.ledger.is_alive("other"));
+}
+
+fn left(row: &Value) -> f64 {
+    row["not_after"].as_f64().unwrap() - SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs_f64()
+}
+
+#[test]
+fn a_default_is_renewed_and_a_choice_is_not() {
+    const DAY: f64 = 86_400.0;
+    let world = World::new();
+    world.recipes(&format!(
+        "[[recipe]]\nname = \"napper\"\nkind = \"serve\"\nhost = \"tmux\"\ncommand = [\"sleep\", \"{}\"]\n",
+        world.nap
+    ));
+    let (code, launched) = world.run(&["launch", "napper"]);
+    assert_eq!(code, 0, "{launched}");
+    world.end_later(world.server());
+    let id = launched["session"].as_str().unwrap().to_owned();
+    let row = |world: &World| {
+        let (_, listed) = world.run(&["ls"]);
+        rows(&listed, "sessions").find(|row| row["session"] == id).cloned().unwrap()
+    };
+    assert!((29.9 * DAY..30.1 * DAY).contains(&left(&row(&world))), "{launched}");
+    // Twenty days later.
+    let mut record = world.tether(&id).unwrap();
+    for field in ["not_after", "not_after_wall"] {
+        record[field] = json!(record[field].as_f64().unwrap() - 20.0 * DAY);
+    }
+    std::fs::write(world.path(&format!("state/sessions/{id}.json")), record.to_string()).unwrap();
+    row(&world);
+    assert!((29.9 * DAY..30.1 * DAY).contains(&left(&row(&world))), "a verified server does not die of a default");
+    assert_eq!(world.run(&["extend", &id, "3600"]).0, 0);
+    assert!(left(&row(&world)) <= 3600.0, "a ceiling that somebody chose stays");
+    let mut batch = world.batch();
+    let script = batch.ok(json!({ "cmd": "launch", "command": ["sleep", world.nap], "kind": "serve", "host": "tmux" }));
+    let listed = batch.ok(json!({ "cmd": "list" }));
+    let scripted = rows(&listed, "sessions").find(|row| row["session"] == script["session"]).unwrap();
+    assert!((0.9 * DAY..1.1 * DAY).contains(&left(scripted)), "what a script starts: {scripted}");
+    for session in [id.as_str(), "$last"] {
+        assert_eq!(batch.stop(session)["dead"], true);
+    }
+}
+
+crate::matrix::in_both! { a_nearer_ceiling_holds_at_once }
