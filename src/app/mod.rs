@@ -11,6 +11,7 @@ pub mod error;
 pub mod event;
 mod foreground;
 pub mod paths;
+pub mod phase;
 mod report;
 pub mod runtime;
 pub mod schema;
