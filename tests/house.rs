@@ -308,6 +308,17 @@ fn procfs_outside_inspect(source: &Source) -> Vec<String> {
     source.literals().filter(banned).map(|text| source.says(format!("{text:?}"))).collect()
 }
 
+/// The phase detector decides over what it is given: it opens nothing, starts nothing, reads no clock.
+fn performing_phases(source: &Source) -> Vec<String> {
+    if !source.path.starts_with("src/app/phase/") || source.path.ends_with("tests.rs") {
+        return Vec::new();
+    }
+    let banned = |word: &&str| {
+        matches!(*word, "fs" | "net" | "process" | "thread" | "Instant" | "SystemTime" | "env" | "runtime" | "ureq")
+    };
+    source.words().filter(banned).map(|word| source.says(word)).collect()
+}
+
 /// Returns the arguments of every attribute `name(...)`, and whether it stands in `cfg_attr(test, ...)`.
 fn attributes(source: &Source, name: &str) -> Vec<(Vec<String>, bool)> {
     let tokens = &source.tokens;
@@ -493,6 +504,23 @@ fn the_procfs_rule_can_fail() {
     check(procfs_outside_inspect, "src/lifecycle/warden/front.rs", "const X: &str = \"/proc/self/exe\";", 0);
     check(procfs_outside_inspect, "src/lifecycle/inspect/ps.rs", "const X: &str = \"/proc/1/stat\";", 0);
     check(procfs_outside_inspect, "src/app/x.rs", "// \"/proc/1\"\nconst X: &str = \"/processes\";", 0);
+}
+
+#[test]
+fn phases_are_decided_not_performed() {
+    check_house(performing_phases);
+}
+
+#[test]
+fn the_phase_rule_can_fail() {
+    let bad = |raw| check(performing_phases, "src/app/phase/detect.rs", raw, 1);
+    bad("use std::fs;");
+    bad("use std::net::TcpStream;");
+    bad("fn f() { std::thread::yield_now() }");
+    bad("use std::time::Instant;");
+    bad("use super::super::runtime::Runtime;");
+    check(performing_phases, "src/app/phase/detect.rs", "use crate::text; // fs\nconst X: &str = \"env\";", 0);
+    check(performing_phases, "src/app/runtime/x.rs", "use std::fs;", 0);
 }
 
 #[test]

@@ -12,6 +12,7 @@ pub mod event;
 mod foreground;
 mod notice;
 pub mod paths;
+pub mod phase;
 mod report;
 pub mod runtime;
 pub mod schema;

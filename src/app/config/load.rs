@@ -129,6 +129,12 @@ impl Config {
                 None => self.machines.push(machine),
             }
         }
+        for pattern in layer.patterns {
+            match self.patterns.iter_mut().find(|other| other.name == pattern.name) {
+                Some(other) => *other = pattern,
+                None => self.patterns.push(pattern),
+            }
+        }
         layer.tmux_socket.into_iter().for_each(|socket| self.tmux.socket = socket);
         layer.cookbook_socket.into_iter().for_each(|socket| self.cookbook.socket = socket);
         self.cookbook.data_dir = layer.cookbook_data_dir.or(self.cookbook.data_dir.take());

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use super::chord::Chord;
 use super::recipe::{Recipe, RecipeRow};
+use crate::app::phase::Clue;
 
 /// Everything that was configured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +21,8 @@ pub struct Config {
     pub ui: UiConfig,
     /// `[[machine]]`; no name twice.
     pub machines: Vec<Machine>,
+    /// `[[pattern]]`: what replaces or extends the table of patterns; no name twice.
+    pub patterns: Vec<Clue>,
     /// The files that were used, earlier first.
     pub sources: Vec<PathBuf>,
     /// The file of the directory, where it is not trusted and hence was not used.

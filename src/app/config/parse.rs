@@ -9,12 +9,14 @@ use std::path::{Path, PathBuf};
 use super::chord::Chord;
 use super::error::ConfigError;
 use super::model::{Machine, Theme};
+use super::pattern::{PATTERN, pattern};
 use super::recipe::{Escapees, Pattern, Ready, Recipe, Restart, Source, Stop};
 use super::section::{Item, Section, Text};
 use crate::app::contract::{CommandLine, HostKind, Kind};
+use crate::app::phase::Clue;
 use crate::text;
 
-const ROOT: &[&str] = &["recipe", "machine", "tmux", "cookbook", "ui"];
+const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "ui"];
 const RECIPE: &[&str] = &[
     "name",
     "kind",
@@ -61,6 +63,7 @@ pub(super) struct Origin<'a> {
 pub(super) struct Layer {
     pub recipes: Vec<Recipe>,
     pub machines: Vec<Machine>,
+    pub patterns: Vec<Clue>,
     pub tmux_socket: Option<String>,
     pub cookbook_data_dir: Option<PathBuf>,
     pub cookbook_socket: Option<String>,
@@ -79,6 +82,9 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
     }
     if let Some(item) = root.get("machine") {
         layer.machines = named(&item.sections(MACHINE)?, machine)?;
+    }
+    if let Some(item) = root.get("pattern") {
+        layer.patterns = named(&item.sections(PATTERN)?, pattern)?;
     }
     if let Some(section) = root.parse("tmux", |item| item.section(TMUX))? {
         layer.tmux_socket = section.parse("socket", socket)?;

@@ -1,0 +1,203 @@
+//! What a line says: the table of patterns.
+
+use regex::{Captures, Regex, RegexSet};
+
+use super::server::Server;
+use crate::app::contract::Phase;
+
+/// What a server says with a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// A phase begins, or goes on.
+    Comes(Phase),
+    /// It answers requests.
+    Serving,
+    /// One request more.
+    Begins,
+    /// One request less.
+    Ends,
+    /// Why it is about to fail.
+    Breaks(Cause),
+}
+
+/// Why a server fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    /// Its port is taken.
+    PortInUse,
+    /// Its model file is not there.
+    MissingFile,
+    /// Its model file is not whole, or no model.
+    BadFile,
+    /// It does not know the architecture of the model.
+    UnknownArchitecture,
+    /// It does not know an option.
+    BadFlag,
+    /// It does not take the value of an option.
+    BadValue,
+    /// The hub wants a person to log in, or to accept terms.
+    Gated,
+    /// The hub has no such repository.
+    MissingRepo,
+    /// The hub cannot be reached, or must not be.
+    Offline,
+    /// Memory, of the computer or of a GPU, was refused to it.
+    OutOfMemory,
+    /// A Python module is not installed.
+    MissingModule,
+    /// A program is not installed.
+    MissingCommand,
+    /// It uses instructions that this CPU does not have.
+    CpuTooOld,
+    /// Somebody killed it: most often the kernel, for its memory.
+    Killed,
+    /// It has no model, and did not say why.
+    Unresolved,
+    /// It says that it fails, and not why.
+    Died,
+}
+
+impl Cause {
+    const ALL: [(Self, &'static str); 16] = [
+        (Self::PortInUse, "port-in-use"),
+        (Self::MissingFile, "missing-file"),
+        (Self::BadFile, "bad-file"),
+        (Self::UnknownArchitecture, "unknown-architecture"),
+        (Self::BadFlag, "bad-flag"),
+        (Self::BadValue, "bad-value"),
+        (Self::Gated, "gated"),
+        (Self::MissingRepo, "missing-repo"),
+        (Self::Offline, "offline"),
+        (Self::OutOfMemory, "out-of-memory"),
+        (Self::MissingModule, "missing-module"),
+        (Self::MissingCommand, "missing-command"),
+        (Self::CpuTooOld, "cpu-too-old"),
+        (Self::Killed, "killed"),
+        (Self::Unresolved, "unresolved"),
+        (Self::Died, "died"),
+    ];
+
+    /// Returns the word used in the table and in answers.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(cause, _)| *cause == self).map_or("died", |(_, name)| name)
+    }
+
+    /// Tells whether any other cause says more.
+    pub(super) const fn is_vague(self) -> bool {
+        matches!(self, Self::Unresolved | Self::Died)
+    }
+}
+
+impl Says {
+    /// All words of the column `says`.
+    pub const WORDS: &'static [&'static str] = &[
+        "starting",
+        "downloading",
+        "loading",
+        "warming",
+        "ready",
+        "serving",
+        "begins",
+        "ends",
+        "port-in-use",
+        "missing-file",
+        "bad-file",
+        "unknown-architecture",
+        "bad-flag",
+        "bad-value",
+        "gated",
+        "missing-repo",
+        "offline",
+        "out-of-memory",
+        "missing-module",
+        "missing-command",
+        "cpu-too-old",
+        "killed",
+        "unresolved",
+        "died",
+    ];
+
+    /// Returns what each of [`Says::WORDS`] means.
+    pub fn values() -> Vec<Self> {
+        let phases = [Phase::Starting, Phase::Downloading, Phase::Loading, Phase::Warming, Phase::Ready];
+        let mut all: Vec<Self> = phases.into_iter().map(Self::Comes).collect();
+        all.extend([Self::Serving, Self::Begins, Self::Ends]);
+        all.extend(Cause::ALL.into_iter().map(|(cause, _)| Self::Breaks(cause)));
+        all
+    }
+}
+
+/// One pattern of the table.
+#[derive(Clone, Debug)]
+pub struct Clue {
+    /// Its name; another of the same name replaces it.
+    pub name: String,
+    /// Who prints it; `None` is anybody.
+    pub server: Option<Server>,
+    /// What it says.
+    pub says: Says,
+    /// What the line looks like.
+    pub pattern: Regex,
+    /// Where it is printed.
+    pub source: String,
+    /// It was seen in a run, not only in a source.
+    pub observed: bool,
+}
+
+impl PartialEq for Clue {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.server, self.says) == (&other.name, other.server, other.says)
+            && self.pattern.as_str() == other.pattern.as_str()
+    }
+}
+
+/// All patterns.
+#[derive(Debug)]
+pub struct Table {
+    clues: Vec<Clue>,
+    /// Tells in one pass which patterns match.
+    set: RegexSet,
+    /// What stands before the message of a line.
+    prefix: Regex,
+}
+
+/// Timestamps, levels and process names, as `vLLM`, `SGLang`, Ollama, uvicorn and llama-server print them.
+const PREFIX: &str = r"^(?:\[\d{2,5}\] |\(\w+ pid=\d+\) |(?:INFO|WARNING|ERROR|DEBUG) \d\d-\d\d \d\d:\d\d:\d\d \[[^\]]+\] |\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^\]]*\] |\d+\.\d\d\.\d{3}\.\d{3} [A-Z] |time=\S+ level=\w+ source=\S+ msg=|\d{4}-\d\d-\d\dT\S+\s+(?:INFO|WARN|ERROR)\s+|(?:INFO|WARNING|ERROR|CRITICAL):\s+)";
+
+impl Table {
+    /// Makes the table of the built-in patterns and of those that replace or extend them.
+    ///
+    /// # Errors
+    /// When all patterns together are too large.
+    pub fn new(mut clues: Vec<Clue>, more: &[Clue]) -> Result<Self, regex::Error> {
+        for clue in more {
+            match clues.iter_mut().find(|known| known.name == clue.name) {
+                Some(known) => *known = clue.clone(),
+                None => clues.push(clue.clone()),
+            }
+        }
+        let set = RegexSet::new(clues.iter().map(|clue| clue.pattern.as_str()))?;
+        Ok(Self { clues, set, prefix: Regex::new(PREFIX)? })
+    }
+
+    /// Returns the message of a line: without what stands before it.
+    pub(super) fn message<'a>(&self, line: &'a str) -> &'a str {
+        let mut rest = line;
+        for _ in 0..4 {
+            match self.prefix.find(rest) {
+                Some(found) => rest = &rest[found.end()..],
+                None => break,
+            }
+        }
+        rest.trim()
+    }
+
+    /// Returns what a message says, in the order of the table; a server's own patterns come first.
+    pub(super) fn read<'a>(&'a self, server: Server, message: &'a str) -> Option<(&'a Clue, Captures<'a>)> {
+        let matching = self.set.matches(message);
+        let known = || matching.iter().filter_map(|index| self.clues.get(index));
+        let own = known().find(|clue| clue.server == Some(server));
+        let clue = own.or_else(|| known().find(|clue| clue.server.is_none()))?;
+        Some((clue, clue.pattern.captures(message)?))
+    }
+}

@@ -1,0 +1,329 @@
+//! Why a server failed: the first cause, not the last line.
+//!
+//! The log comes first where it says something. Where it was lost or sent elsewhere, the exit status, the
+//! holder of the port and the model file still speak.
+
+use super::clue::Cause;
+use super::detect::Found;
+use super::gguf::Fault;
+use super::server::{Served, Server};
+use super::suggest::{Suggestion, with_option, without_option};
+use crate::app::contract::CommandLine;
+
+/// Everything that is known about a failed session.
+#[derive(Clone, Debug)]
+pub struct Evidence<'a> {
+    /// The command, unmasked.
+    pub command: &'a CommandLine,
+    /// What it serves, where that is known.
+    pub served: Option<&'a Served>,
+    /// Exit status of the workload.
+    pub code: Option<i32>,
+    /// Name of the signal that ended it, without `SIG`.
+    pub signal: Option<&'a str>,
+    /// The first cause in its output.
+    pub found: Option<&'a Found>,
+    /// It was seen listening on its port.
+    pub listened: bool,
+    /// Who listens on its port now.
+    pub holder: Holder,
+    /// A port that nobody listens on.
+    pub free_port: Option<u16>,
+    /// Its model file.
+    pub file: File,
+}
+
+/// Who listens on a port.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Holder {
+    /// Nobody has looked, or no port is known.
+    #[default]
+    Unknown,
+    /// Nobody.
+    Nobody,
+    /// A process of somebody else, in words.
+    Other(String),
+}
+
+/// What a model file is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum File {
+    /// Nobody has looked, or it is no file.
+    #[default]
+    Unknown,
+    /// It is not there; a file beside it whose name is near.
+    Missing(Option<String>),
+    /// It cannot be read, and why.
+    Unreadable(String),
+    /// It is no whole model.
+    Faulty(Fault),
+    /// It is whole, and of this architecture.
+    Whole(Option<String>),
+}
+
+/// Why a server failed, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// What kind of failure.
+    pub cause: Cause,
+    /// In words.
+    pub detail: String,
+    /// What to do about it.
+    pub suggestion: Option<Suggestion>,
+}
+
+/// Returns why a session failed; `None` where nothing is known but how it ended.
+pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
+    let said = evidence.found.filter(|found| !found.cause.is_vague());
+    if evidence.code == Some(127) {
+        return Some(of_cause(evidence, Cause::MissingCommand, said.filter(|s| s.cause == Cause::MissingCommand)));
+    }
+    if evidence.signal == Some("ILL") || evidence.code == Some(128 + 4) {
+        return Some(of_cause(evidence, Cause::CpuTooOld, None));
+    }
+    if let Some(found) = said {
+        return Some(of_cause(evidence, found.cause, Some(found)));
+    }
+    if evidence.signal == Some("KILL") || evidence.code == Some(128 + 9) {
+        return Some(of_cause(evidence, Cause::Killed, None));
+    }
+    // Whoever has listened has found its port free.
+    if matches!(evidence.holder, Holder::Other(_)) && !evidence.listened {
+        return Some(of_cause(evidence, Cause::PortInUse, None));
+    }
+    match &evidence.file {
+        File::Missing(_) => return Some(of_cause(evidence, Cause::MissingFile, None)),
+        File::Unreadable(_) | File::Faulty(_) => return Some(of_cause(evidence, Cause::BadFile, None)),
+        File::Unknown | File::Whole(_) => {}
+    }
+    if let Some(vague) = evidence.found {
+        return Some(of_cause(evidence, vague.cause, Some(vague)));
+    }
+    let served = evidence.served.filter(|served| served.server != Server::Other)?;
+    // argparse(3) of Python ends so, after the usage.
+    let python = served.server.package().is_some() || served.server == Server::ComfyUi;
+    if evidence.code == Some(2) && python {
+        return Some(of_cause(evidence, Cause::BadFlag, None));
+    }
+    // Servers end so by themselves; a signal tells its own story.
+    evidence.code.filter(|code| *code != 0 && *code < 126)?;
+    Some(Diagnosis { cause: Cause::Died, detail: nothing_said(evidence), suggestion: None })
+}
+
+/// Says what was looked at in vain.
+fn nothing_said(evidence: &Evidence<'_>) -> String {
+    let mut looked = Vec::new();
+    if evidence.listened || evidence.holder == Holder::Nobody {
+        looked.push("its port was free".to_owned());
+    }
+    match &evidence.file {
+        File::Whole(Some(architecture)) => {
+            looked.push(format!("its model file is whole, of the architecture {architecture:?}"));
+        }
+        File::Whole(None) => looked.push("its model file is there".to_owned()),
+        File::Unknown | File::Missing(_) | File::Unreadable(_) | File::Faulty(_) => {}
+    }
+    if looked.is_empty() {
+        return "its output does not say why".into();
+    }
+    format!("its output does not say why; {}", looked.join(", and "))
+}
+
+fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Diagnosis {
+    let what = found.and_then(|found| found.what.as_deref());
+    let why = found.and_then(|found| found.why.as_deref());
+    let (detail, suggestion) = match cause {
+        Cause::PortInUse => port_in_use(evidence, what),
+        Cause::MissingFile => missing_file(evidence, what),
+        Cause::BadFile => bad_file(evidence, what, why),
+        Cause::UnknownArchitecture => {
+            let detail = format!("it does not know the architecture of the model{}", quoted(what));
+            (detail, Some(Suggestion::words("take a newer version of the server, or another model")))
+        }
+        Cause::BadFlag => bad_flag(evidence, what),
+        Cause::BadValue => {
+            let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
+            (format!("it does not take the value of {}{why}", what.unwrap_or("an option")), None)
+        }
+        Cause::Gated => {
+            let detail = format!("the hub does not let it have{}: log in and accept its terms", named(evidence, what));
+            let login = CommandLine::Argv(["hf", "auth", "login"].map(str::to_owned).to_vec());
+            (detail, Some(Suggestion::with("log in to the hub, then start it again", Some(login))))
+        }
+        Cause::MissingRepo => {
+            let detail = format!("the hub has no{}, or does not show it without a token", named(evidence, what));
+            (detail, Some(Suggestion::words("check the name of the model")))
+        }
+        Cause::Offline => offline(evidence),
+        Cause::OutOfMemory => out_of_memory(evidence, what),
+        Cause::MissingModule => missing_module(evidence, what),
+        Cause::MissingCommand => {
+            let what = what.map(str::to_owned).or_else(|| first_word(evidence.command)).unwrap_or_default();
+            let install = evidence.served.and_then(|served| served.server.package()).map(pip);
+            let suggestion = install.map(|command| Suggestion::with("install it", Some(command)));
+            (format!("the command {what:?} was not found"), suggestion)
+        }
+        Cause::CpuTooOld => (
+            "it uses an instruction that this CPU does not have".to_owned(),
+            Some(Suggestion::words("take a build for an older CPU, or build it on this computer")),
+        ),
+        Cause::Killed => {
+            let (_, suggestion) = out_of_memory(evidence, None);
+            (
+                "it was killed, and not by us: most often the kernel does that when memory runs out".to_owned(),
+                suggestion,
+            )
+        }
+        Cause::Unresolved if evidence.served.is_some_and(|served| served.offline) => offline(evidence),
+        Cause::Unresolved => (format!("it found no{}", named(evidence, None)), None),
+        Cause::Died => (why.map_or_else(|| nothing_said(evidence), |why| format!("it says: {why}")), None),
+    };
+    Diagnosis { cause, detail, suggestion }
+}
+
+fn port_in_use(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
+    let port = what.map(str::to_owned).or_else(|| Some(evidence.served?.port()?.to_string()));
+    let port = port.map_or_else(|| "its port".to_owned(), |port| format!("port {port}"));
+    let detail = match &evidence.holder {
+        Holder::Other(who) => format!("{port} is in use by {who}"),
+        Holder::Nobody => {
+            let detail = format!(
+                "it could not listen on {port}, which nobody holds now: its host may be no address of this computer"
+            );
+            return (detail, Some(Suggestion::words("check its host, or start it again")));
+        }
+        Holder::Unknown => format!("{port} is in use"),
+    };
+    let suggestion = evidence.free_port.map(|free| {
+        let changed = match evidence.served.map(|served| served.server) {
+            Some(Server::Ollama) => Some(ollama_at(evidence.command, free)),
+            Some(Server::Lmdeploy) => with_option(evidence.command, &["--server-port"], &free.to_string()),
+            Some(Server::LlamaServer) => with_option(evidence.command, &["--port"], &free.to_string()),
+            Some(_) | None => with_option(evidence.command, &["--port", "-p"], &free.to_string()),
+        };
+        Suggestion::with(format!("take another port: {free} is free"), changed)
+    });
+    (detail, suggestion.or_else(|| Some(Suggestion::words("take another port"))))
+}
+
+/// Ollama has no option for its port.
+fn ollama_at(command: &CommandLine, port: u16) -> CommandLine {
+    let host = format!("OLLAMA_HOST=127.0.0.1:{port}");
+    match command {
+        CommandLine::Argv(argv) => {
+            let plain = argv.iter().filter(|word| *word != "env" && !word.starts_with("OLLAMA_HOST="));
+            CommandLine::Argv(["env".to_owned(), host].into_iter().chain(plain.cloned()).collect())
+        }
+        CommandLine::Line(line) => CommandLine::Line(format!("export {host}; {line}")),
+    }
+}
+
+fn missing_file(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
+    let model = evidence.served.and_then(|served| served.model.as_deref());
+    let detail = format!("its model file{} is not there", quoted(what.or(model)));
+    let near = match &evidence.file {
+        File::Missing(Some(near)) => Some(near),
+        File::Missing(None) | File::Unknown | File::Unreadable(_) | File::Faulty(_) | File::Whole(_) => None,
+    };
+    let suggestion = near.map(|near| {
+        let names: &[&str] = match evidence.served.map(|served| served.server) {
+            Some(Server::LlamaServer) => &["-m", "--model"],
+            Some(_) | None => &["--model"],
+        };
+        Suggestion::with(format!("{near:?} is there"), with_option(evidence.command, names, near))
+    });
+    (detail, suggestion)
+}
+
+fn bad_file(evidence: &Evidence<'_>, what: Option<&str>, why: Option<&str>) -> (String, Option<Suggestion>) {
+    let model = what.or_else(|| evidence.served?.model.as_deref());
+    let seen = match &evidence.file {
+        File::Faulty(Fault::Magic(_)) => Some("it is no GGUF file".to_owned()),
+        File::Faulty(Fault::Truncated) => Some("it is shorter than its header says".to_owned()),
+        File::Faulty(Fault::Strange) => Some("its header makes no sense".to_owned()),
+        File::Unreadable(why) => Some(why.clone()),
+        File::Unknown | File::Missing(_) | File::Whole(_) => None,
+    };
+    let why = match (seen, why) {
+        (Some(seen), Some(said)) => format!("{seen} ({said})"),
+        (Some(seen), None) => seen,
+        (None, Some(said)) => said.to_owned(),
+        (None, None) => "it cannot be loaded".to_owned(),
+    };
+    let unreadable = matches!(evidence.file, File::Unreadable(_));
+    let way_out = if unreadable { "make it readable" } else { "fetch the model file again" };
+    (format!("its model file{} is broken: {why}", quoted(model)), Some(Suggestion::words(way_out)))
+}
+
+fn bad_flag(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
+    let Some(flag) = what else {
+        return ("it does not take one of its options (exit status 2)".to_owned(), None);
+    };
+    let changed = without_option(evidence.command, flag, true);
+    let suggestion = changed.map(|command| Suggestion::with(format!("leave {flag} out"), Some(command)));
+    (format!("it does not know the option {flag}"), suggestion)
+}
+
+fn offline(evidence: &Evidence<'_>) -> (String, Option<Suggestion>) {
+    let model = named(evidence, None);
+    if evidence.served.is_some_and(|served| served.offline) {
+        let suggestion = without_option(evidence.command, "--offline", false);
+        let suggestion = suggestion.map(|command| Suggestion::with("let it fetch the model", Some(command)));
+        return (format!("it is to stay offline, and has no copy of{model}"), suggestion);
+    }
+    (format!("it cannot reach the hub to fetch{model}"), Some(Suggestion::words("check the network and HF_ENDPOINT")))
+}
+
+fn out_of_memory(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
+    let amount = what.map(|what| format!(": {what} more were asked for")).unwrap_or_default();
+    let detail = format!("out of memory{amount}");
+    let set =
+        |text: &str, names: &[&str], value: &str| Suggestion::with(text, with_option(evidence.command, names, value));
+    let suggestion = match evidence.served.map(|served| served.server) {
+        Some(Server::LlamaServer) => set("take a smaller context", &["-c", "--ctx-size"], "4096"),
+        Some(Server::LlamaCppPython) => set("take a smaller context", &["--n_ctx"], "2048"),
+        Some(Server::Vllm) => set("take a smaller context", &["--max-model-len"], "4096"),
+        Some(Server::Sglang) => set("leave more memory free", &["--mem-fraction-static"], "0.7"),
+        Some(Server::Lmdeploy) => set("leave more memory free", &["--cache-max-entry-count"], "0.4"),
+        Some(Server::Ollama | Server::MlxLm | Server::Tgi | Server::ComfyUi | Server::Other) | None => {
+            Suggestion::words("take a smaller model, or free some memory")
+        }
+    };
+    (detail, Some(suggestion))
+}
+
+fn missing_module(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
+    let module = what.unwrap_or_default();
+    let top = module.split('.').next().unwrap_or_default();
+    let own = evidence.served.and_then(|served| served.server.package());
+    // Its own module goes by the name of its package; of another one nobody can tell the package.
+    let package = own.filter(|own| own.replace('-', "_").starts_with(top) && !top.is_empty());
+    let suggestion = match package {
+        Some(package) => Suggestion::with("install it", Some(pip(package))),
+        None => Suggestion::words("install it into the environment that runs the server, or set `venv`"),
+    };
+    (format!("the Python module {module:?} is not installed"), Some(suggestion))
+}
+
+fn pip(package: &str) -> CommandLine {
+    CommandLine::Argv(["python3", "-m", "pip", "install", package].map(str::to_owned).to_vec())
+}
+
+fn first_word(command: &CommandLine) -> Option<String> {
+    match command {
+        CommandLine::Argv(argv) => argv.first().cloned(),
+        CommandLine::Line(line) => super::words::commands(line).into_iter().next()?.into_iter().next(),
+    }
+}
+
+fn quoted(what: Option<&str>) -> String {
+    what.map(|what| format!(" {what:?}")).unwrap_or_default()
+}
+
+/// Returns ` the model "x"`, as far as it is known.
+fn named(evidence: &Evidence<'_>, what: Option<&str>) -> String {
+    format!(" model{}", quoted(what.or_else(|| evidence.served?.model.as_deref())))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Every cause, with a log and without.
+
+use super::super::detect::tests::{seen, transcript};
+use super::super::server::recognise;
+use super::*;
+
+fn argv(text: &str) -> CommandLine {
+    CommandLine::Argv(text.split(' ').map(str::to_owned).collect())
+}
+
+fn changed(suggestion: Option<&Suggestion>) -> Option<String> {
+    match suggestion?.command.as_ref()? {
+        CommandLine::Line(line) => Some(line.clone()),
+        CommandLine::Argv(argv) => Some(argv.join(" ")),
+    }
+}
+
+struct Case<'a> {
+    command: CommandLine,
+    code: Option<i32>,
+    signal: Option<&'a str>,
+    found: Option<Found>,
+    listened: bool,
+    holder: Holder,
+    file: File,
+}
+
+impl Case<'_> {
+    fn new(command: &str) -> Self {
+        Self {
+            command: argv(command),
+            code: Some(1),
+            signal: None,
+            found: None,
+            listened: false,
+            holder: Holder::Nobody,
+            file: File::Unknown,
+        }
+    }
+
+    fn diagnosis(&self) -> Option<Diagnosis> {
+        let served = recognise(&self.command.argv(), &|_| None, "/work");
+        diagnose(&Evidence {
+            command: &self.command,
+            served: served.as_ref(),
+            code: self.code,
+            signal: self.signal,
+            found: self.found.as_ref(),
+            listened: self.listened,
+            holder: self.holder.clone(),
+            free_port: Some(18_800),
+            file: self.file.clone(),
+        })
+    }
+
+    fn check(&self, cause: Cause, detail: &str, command: Option<&str>) {
+        let diagnosis = self.diagnosis().unwrap_or_else(|| panic!("{:?} is diagnosed", self.command));
+        assert_eq!((diagnosis.cause, diagnosis.detail.as_str()), (cause, detail));
+        assert_eq!(changed(diagnosis.suggestion.as_ref()).as_deref(), command, "{:?}", diagnosis.suggestion);
+    }
+}
+
+/// What a transcript says, with the command that it is of.
+fn told(name: &str, server: Server) -> Case<'static> {
+    let (words, _) = transcript(name);
+    let mut case = Case::new("x");
+    case.command = CommandLine::Argv(words);
+    case.found = seen(name, server).0.cause;
+    case
+}
+
+const OTHER: &str = "process 7 (python3 -m http.server)";
+
+#[test]
+fn a_taken_port_with_a_log_and_without() {
+    let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18800 -t 1 -c 512";
+    let detail = "port 18703 is in use by process 7 (python3 -m http.server)";
+    for name in ["llama-port-in-use", "llama-port-in-use-silent"] {
+        let mut case = told(name, Server::LlamaServer);
+        case.holder = Holder::Other(OTHER.into());
+        case.check(Cause::PortInUse, detail, Some(suggested));
+        // A server that has listened did not fail because of its port.
+        if case.found.is_none() {
+            case.listened = true;
+            assert_ne!(case.diagnosis().map(|found| found.cause), Some(Cause::PortInUse));
+        }
+    }
+    let case = told("llama-bad-host", Server::LlamaServer);
+    let detail =
+        "it could not listen on port 18704, which nobody holds now: its host may be no address of this computer";
+    case.check(Cause::PortInUse, detail, None);
+    let mut case = Case::new("ollama serve");
+    case.holder = Holder::Other(OTHER.into());
+    let detail = "port 11434 is in use by process 7 (python3 -m http.server)";
+    case.check(Cause::PortInUse, detail, Some("env OLLAMA_HOST=127.0.0.1:18800 ollama serve"));
+}
+
+#[test]
+fn model_files_with_a_log_and_without() {
+    let mut case = told("llama-missing-model", Server::LlamaServer);
+    case.file = File::Missing(Some("/models/nope2.gguf".into()));
+    let suggested = "llama-server -m /models/nope2.gguf --host 127.0.0.1 --port 18704 -t 1 -c 512";
+    case.check(Cause::MissingFile, "its model file \"/models/nope.gguf\" is not there", Some(suggested));
+    case.found = None;
+    case.check(Cause::MissingFile, "its model file \"/models/nope.gguf\" is not there", Some(suggested));
+
+    let mut case = told("llama-model-trunc", Server::LlamaServer);
+    let said = "tensor 'blk.1.ffn_gate.weight' data is not within the file bounds, model is corrupted or incomplete";
+    case.check(Cause::BadFile, &format!("its model file \"/models/trunc.gguf\" is broken: {said}"), None);
+    (case.found, case.file) = (None, File::Faulty(Fault::Truncated));
+    let seen = "its model file \"/models/trunc.gguf\" is broken: it is shorter than its header says";
+    case.check(Cause::BadFile, seen, None);
+    case.file = File::Faulty(Fault::Magic(*b"GGXX"));
+    case.check(Cause::BadFile, "its model file \"/models/trunc.gguf\" is broken: it is no GGUF file", None);
+    case.file = File::Unreadable("Permission denied".into());
+    case.check(Cause::BadFile, "its model file \"/models/trunc.gguf\" is broken: Permission denied", None);
+
+    let mut case = told("llama-model-arch", Server::LlamaServer);
+    case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"notanarch\"", None);
+    (case.found, case.file) = (None, File::Whole(Some("notanarch".into())));
+    let detail = "its output does not say why; its port was free, and its model file is whole, of the architecture \"notanarch\"";
+    case.check(Cause::Died, detail, None);
+}
+
+#[test]
+fn options() {
+    let case = told("llama-bad-flag", Server::LlamaServer);
+    let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18704 -t 1 -c 512";
+    case.check(Cause::BadFlag, "it does not know the option --bogus-flag", Some(suggested));
+    let case = told("llama-bad-value", Server::LlamaServer);
+    case.check(Cause::BadValue, "it does not take the value of -c (stoi)", None);
+    let mut case = Case::new("python3 -m llama_cpp.server --bogus 1");
+    case.code = Some(2);
+    case.check(Cause::BadFlag, "it does not take one of its options (exit status 2)", None);
+}
+
+#[test]
+fn hubs() {
+    let case = told("llama-hf-401", Server::LlamaServer);
+    let detail = "the hub does not let it have model \"org/gated\": log in and accept its terms";
+    case.check(Cause::Gated, detail, Some("hf auth login"));
+    let case = told("llama-hf-404", Server::LlamaServer);
+    let detail = "the hub has no model \"org/missing\", or does not show it without a token";
+    case.check(Cause::MissingRepo, detail, None);
+    let case = told("llama-hf-refused", Server::LlamaServer);
+    case.check(Cause::Offline, "it cannot reach the hub to fetch model \"org/other\"", None);
+    let case = told("llama-hf-offline", Server::LlamaServer);
+    let suggested = "llama-server -hf org/other --host 127.0.0.1 --port 18705 -t 1 -c 512";
+    let detail = "it is to stay offline, and has no copy of model \"org/other\"";
+    case.check(Cause::Unresolved, detail, Some(suggested));
+}
+
+#[test]
+fn memory_and_kills() {
+    let case = told("llama-oom-kv", Server::LlamaServer);
+    let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18704 -t 1 -c 4096";
+    case.check(Cause::OutOfMemory, "out of memory: 1953.12 MB more were asked for", Some(suggested));
+    let detail = "it was killed, and not by us: most often the kernel does that when memory runs out";
+    for (code, signal) in [(None, Some("KILL")), (Some(137), None)] {
+        let mut case = Case::new("vllm serve x");
+        (case.code, case.signal) = (code, signal);
+        case.check(Cause::Killed, detail, Some("vllm serve x --max-model-len 4096"));
+    }
+}
+
+#[test]
+fn what_is_not_installed_or_does_not_fit() {
+    let mut case = Case::new("python3 -m vllm.entrypoints.openai.api_server");
+    case.found = seen("missing-module", Server::Vllm).0.cause;
+    case.check(
+        Cause::MissingModule,
+        "the Python module \"vllm\" is not installed",
+        Some("python3 -m pip install vllm"),
+    );
+    let mut case = Case::new("x");
+    (case.command, case.code) = (CommandLine::Line("vllm serve x".into()), Some(127));
+    case.check(Cause::MissingCommand, "the command \"vllm\" was not found", Some("python3 -m pip install vllm"));
+    for (code, signal) in [(None, Some("ILL")), (Some(132), None)] {
+        let mut case = Case::new("llama-server -m x");
+        (case.code, case.signal) = (code, signal);
+        case.check(Cause::CpuTooOld, "it uses an instruction that this CPU does not have", None);
+    }
+}
+
+#[test]
+fn what_is_not_known_is_not_made_up() {
+    let mut case = Case::new("my-server --port 5");
+    assert_eq!(case.diagnosis(), None);
+    case.holder = Holder::Other(OTHER.into());
+    let detail = "port 5 is in use by process 7 (python3 -m http.server)";
+    case.check(Cause::PortInUse, detail, Some("my-server --port 18800"));
+    let mut case = Case::new("llama-server -m x");
+    (case.code, case.signal) = (None, Some("SEGV"));
+    assert_eq!(case.diagnosis(), None);
+}

@@ -1,0 +1,34 @@
+//! How far a model server has come, and why it failed: decisions over what it printed and what was seen.
+//!
+//! `runtime` feeds it the bytes of a log and the answers of probes; the configuration adds patterns. Pure:
+//! nothing here opens a file or a socket, starts a thread or reads a clock (`tests/house.rs` sees to it).
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `words` | the words of a command, in the manner of a shell |
+//! | `server` | which server a command is, its port and its health probe |
+//! | `lines` | the lines of a terminal's output, whatever pieces it comes in |
+//! | `clue` | what a line says: the table `assets/patterns.toml`, and its overrides |
+//! | `detect` | a session's phase from its lines |
+//! | `fuse` | the phase that is shown, from lines and probe together |
+//! | `gguf` | whether a model file is whole, from its header |
+//! | `diagnose` | why a server failed: the first cause, not the last line |
+//! | `suggest` | the command that would have worked |
+
+mod clue;
+mod detect;
+mod diagnose;
+mod fuse;
+mod gguf;
+mod lines;
+mod server;
+mod suggest;
+mod words;
+
+pub use clue::{Cause, Clue, Says, Table};
+pub use detect::{Detector, Found, Seen};
+pub use diagnose::{Diagnosis, Evidence, File, Holder, diagnose};
+pub use fuse::{Probed, Progress, Readiness, fuse};
+pub use gguf::{Fault, Gguf, read as read_gguf};
+pub use server::{Probe, Served, Server, recognise};
+pub use suggest::Suggestion;

@@ -1,0 +1,389 @@
+//! Which model server a command is, where it listens, and how it is asked whether it is ready.
+
+use super::words::commands;
+
+/// A server whose ways are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Server {
+    /// llama.cpp.
+    LlamaServer,
+    /// vLLM.
+    Vllm,
+    /// `SGLang`.
+    Sglang,
+    /// Ollama.
+    Ollama,
+    /// MLX.
+    MlxLm,
+    /// llama-cpp-python.
+    LlamaCppPython,
+    /// `LMDeploy`.
+    Lmdeploy,
+    /// Text Generation Inference.
+    Tgi,
+    /// `ComfyUI`.
+    ComfyUi,
+    /// Something else.
+    Other,
+}
+
+/// How a server is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// GET on this path.
+    Http(&'static str),
+    /// A connection is enough.
+    Tcp,
+}
+
+impl Server {
+    /// All servers.
+    pub const ALL: [Self; 10] = [
+        Self::LlamaServer,
+        Self::Vllm,
+        Self::Sglang,
+        Self::Ollama,
+        Self::MlxLm,
+        Self::LlamaCppPython,
+        Self::Lmdeploy,
+        Self::Tgi,
+        Self::ComfyUi,
+        Self::Other,
+    ];
+
+    /// Returns the word used in the table of patterns.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LlamaServer => "llama-server",
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::Ollama => "ollama",
+            Self::MlxLm => "mlx-lm",
+            Self::LlamaCppPython => "llama-cpp-python",
+            Self::Lmdeploy => "lmdeploy",
+            Self::Tgi => "tgi",
+            Self::ComfyUi => "comfyui",
+            Self::Other => "other",
+        }
+    }
+
+    /// Returns the port that it listens on when nobody says another.
+    pub const fn default_port(self) -> Option<u16> {
+        match self {
+            Self::LlamaServer | Self::MlxLm => Some(8080),
+            Self::Vllm | Self::LlamaCppPython => Some(8000),
+            Self::Sglang => Some(30_000),
+            Self::Ollama => Some(11_434),
+            Self::Lmdeploy => Some(23_333),
+            Self::Tgi => Some(3000),
+            Self::ComfyUi => Some(8188),
+            Self::Other => None,
+        }
+    }
+
+    /// Returns how it is asked whether it is ready.
+    pub const fn probe(self) -> Probe {
+        match self {
+            Self::LlamaServer | Self::Vllm | Self::Sglang | Self::Tgi | Self::Lmdeploy => Probe::Http("/health"),
+            Self::LlamaCppPython | Self::MlxLm => Probe::Http("/v1/models"),
+            Self::Ollama => Probe::Http("/"),
+            Self::ComfyUi => Probe::Http("/system_stats"),
+            Self::Other => Probe::Tcp,
+        }
+    }
+
+    /// Returns the variables that set its port, for example `OLLAMA_HOST`.
+    const fn port_variables(self) -> &'static [&'static str] {
+        match self {
+            Self::LlamaServer => &["LLAMA_ARG_PORT"],
+            Self::Ollama => &["OLLAMA_HOST"],
+            Self::LlamaCppPython | Self::Tgi => &["PORT"],
+            Self::Vllm | Self::Sglang | Self::MlxLm | Self::Lmdeploy | Self::ComfyUi | Self::Other => &[],
+        }
+    }
+
+    /// Returns the package that has it, for pip.
+    pub(super) const fn package(self) -> Option<&'static str> {
+        match self {
+            Self::Vllm => Some("vllm"),
+            Self::Sglang => Some("sglang[all]"),
+            Self::MlxLm => Some("mlx-lm"),
+            Self::LlamaCppPython => Some("llama-cpp-python[server]"),
+            Self::Lmdeploy => Some("lmdeploy"),
+            Self::LlamaServer | Self::Ollama | Self::Tgi | Self::ComfyUi | Self::Other => None,
+        }
+    }
+}
+
+/// What a command serves, as far as its words tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// Which server.
+    pub server: Server,
+    /// The port that was asked for.
+    pub port: Option<u16>,
+    /// The model: a file or a repository.
+    pub model: Option<String>,
+    /// The model is a file by the way it is given.
+    pub model_is_file: bool,
+    /// The command forbids it to fetch anything.
+    pub offline: bool,
+}
+
+impl Served {
+    /// Returns the port that it listens on, as far as is known.
+    pub fn port(&self) -> Option<u16> {
+        self.port.or(self.server.default_port())
+    }
+}
+
+/// Programs that run the rest of their words.
+const WRAPPERS: &[&str] = &[
+    "exec",
+    "env",
+    "nohup",
+    "setsid",
+    "nice",
+    "ionice",
+    "time",
+    "stdbuf",
+    "numactl",
+    "taskset",
+    "sudo",
+    "uv",
+    "uvx",
+    "conda",
+    "poetry",
+    "pipenv",
+    "command",
+    "chrt",
+    "systemd-run",
+];
+const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
+
+/// Returns what a command serves; `None` where it is no server that is known and names no port.
+/// `variable` looks a variable of its environment up; `cwd` is where it runs.
+pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
+    let program = base(argv.first()?);
+    if SHELLS.contains(&program) {
+        let is_c = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+        let line = argv.iter().skip_while(|word| !is_c(word)).nth(1)?;
+        let found = commands(line).into_iter().filter_map(|words| {
+            let set: Vec<(String, String)> = words.iter().map_while(|word| assignment(word)).collect();
+            let inner = |name: &str| {
+                let own = set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
+                own.or_else(|| variable(name))
+            };
+            recognise(&words[set.len()..], &inner, cwd)
+        });
+        // A server that is known comes before a program that merely has a port.
+        let (mut known, mut other): (Vec<_>, Vec<_>) = found.partition(|served| served.server != Server::Other);
+        known.append(&mut other);
+        return known.into_iter().next();
+    }
+    let (server, words) = server_of(argv, cwd);
+    let port = match flag(words, &["--port", "--server-port"]).and_then(|text| text.parse().ok()) {
+        Some(port) => Some(port),
+        // To llama-server it is the prompt.
+        None if server != Server::LlamaServer => flag(words, &["-p"]).and_then(|text| text.parse().ok()),
+        None => None,
+    };
+    let port = port.or_else(|| server.port_variables().iter().find_map(|name| port_of(&variable(name)?)));
+    if server == Server::Other && port.is_none() {
+        return None;
+    }
+    let named = match server {
+        Server::LlamaServer => flag(words, &["-m", "--model"]),
+        Server::Vllm => flag(words, &["--model"]).or_else(|| operand(words, "serve")),
+        Server::Lmdeploy => operand(words, "api_server"),
+        Server::Sglang => flag(words, &["--model-path", "--model"]),
+        Server::MlxLm | Server::LlamaCppPython => flag(words, &["--model"]),
+        Server::Tgi => flag(words, &["--model-id"]),
+        Server::Ollama | Server::ComfyUi | Server::Other => None,
+    };
+    let model = named.or_else(|| flag(words, &["-hf", "-hfr", "--hf-repo"])).map(str::to_owned);
+    let is_path = |model: &String| model.starts_with(['/', '.', '~']);
+    let files = matches!(server, Server::LlamaServer | Server::LlamaCppPython) && named.is_some();
+    let on = |value: Option<String>| value.is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes" | "ON"));
+    Some(Served {
+        server,
+        port: port.filter(|port| *port > 0),
+        model_is_file: files || model.as_ref().is_some_and(is_path),
+        model,
+        offline: words.iter().any(|word| word == "--offline")
+            || on(variable("HF_HUB_OFFLINE"))
+            || on(variable("LLAMA_ARG_OFFLINE")),
+    })
+}
+
+/// Returns the server and the words from its program on.
+fn server_of<'a>(argv: &'a [String], cwd: &str) -> (Server, &'a [String]) {
+    let first = argv.first().map(|word| base(word)).unwrap_or_default();
+    let wrapped = WRAPPERS.contains(&first);
+    for (index, word) in argv.iter().enumerate() {
+        if index > 0 && !wrapped {
+            break;
+        }
+        let rest = &argv[index + 1..];
+        let has = |wanted: &str| rest.iter().any(|word| word == wanted);
+        let found = match base(word) {
+            "llama-server" | "llama_server" => Some(Server::LlamaServer),
+            "vllm" if has("serve") => Some(Server::Vllm),
+            "sglang" if has("serve") => Some(Server::Sglang),
+            "ollama" if has("serve") || has("start") => Some(Server::Ollama),
+            "mlx_lm.server" => Some(Server::MlxLm),
+            "mlx_lm" if has("server") => Some(Server::MlxLm),
+            "lmdeploy" if has("api_server") => Some(Server::Lmdeploy),
+            "text-generation-launcher" => Some(Server::Tgi),
+            "comfy" if has("launch") => Some(Server::ComfyUi),
+            python if python.starts_with("python") => python_server(rest, cwd),
+            _ => None,
+        };
+        if let Some(server) = found {
+            return (server, &argv[index..]);
+        }
+    }
+    (Server::Other, argv)
+}
+
+fn python_server(rest: &[String], cwd: &str) -> Option<Server> {
+    if let Some(module) = rest.iter().skip_while(|word| *word != "-m").nth(1) {
+        return match module.as_str() {
+            "sglang.launch_server" => Some(Server::Sglang),
+            "mlx_lm.server" | "mlx_lm" => Some(Server::MlxLm),
+            "llama_cpp.server" => Some(Server::LlamaCppPython),
+            module if module.starts_with("vllm.entrypoints") => Some(Server::Vllm),
+            module if module.starts_with("lmdeploy.serve") => Some(Server::Lmdeploy),
+            _ => None,
+        };
+    }
+    let script = rest.iter().find(|word| !word.starts_with('-'))?;
+    let place = format!("{cwd}/{script}").to_lowercase();
+    (base(script) == "main.py" && place.contains("comfyui")).then_some(Server::ComfyUi)
+}
+
+/// Returns the value of the last of some flags: `--flag value` or `--flag=value`.
+fn flag<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
+    let value = |(index, word): (usize, &'a String)| {
+        names.iter().find_map(|name| match word.strip_prefix(name)? {
+            "" => words.get(index + 1).map(String::as_str),
+            rest => rest.strip_prefix('='),
+        })
+    };
+    words.iter().enumerate().filter_map(value).next_back()
+}
+
+/// Returns the first word after a subcommand that is no flag.
+fn operand<'a>(words: &'a [String], subcommand: &str) -> Option<&'a str> {
+    let next = words.iter().skip_while(|word| *word != subcommand).nth(1)?;
+    (!next.starts_with('-')).then_some(next.as_str())
+}
+
+/// Returns the port of `8080`, `:8080`, `host:8080`, `[::1]:8080` or `http://host:8080`.
+fn port_of(text: &str) -> Option<u16> {
+    let text = text.trim().trim_end_matches('/');
+    let last = text.rsplit(':').next()?;
+    last.parse().ok().filter(|port| *port > 0)
+}
+
+fn assignment(word: &str) -> Option<(String, String)> {
+    let (name, value) = word.split_once('=')?;
+    let is_name = !name.is_empty()
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    is_name.then(|| (name.to_owned(), value.to_owned()))
+}
+
+fn base(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(line: &str, variables: &[(&str, &str)]) -> Option<Served> {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        let plain: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let found = recognise(&plain, &variable, "/work");
+        // Typed as a line it is the same.
+        let shell = ["sh", "-c", line].map(str::to_owned);
+        assert_eq!(recognise(&shell, &variable, "/work"), found, "{line}");
+        found
+    }
+
+    fn check(line: &str, expected: Option<(Server, Option<u16>)>) {
+        let found = served(line, &[]);
+        assert_eq!(found.map(|served| (served.server, served.port())), expected, "{line}");
+    }
+
+    #[test]
+    fn servers_and_their_ports() {
+        check("llama-server -m a.gguf", Some((Server::LlamaServer, Some(8080))));
+        check("/opt/llama/llama-server -m a.gguf --port 18704", Some((Server::LlamaServer, Some(18_704))));
+        check("llama-server --port=18704 -p 12", Some((Server::LlamaServer, Some(18_704))));
+        check("llama-server -p 12", Some((Server::LlamaServer, Some(8080))));
+        check("vllm serve Qwen/Qwen3-0.6B", Some((Server::Vllm, Some(8000))));
+        check("python3 -m vllm.entrypoints.openai.api_server --port 1", Some((Server::Vllm, Some(1))));
+        check("sglang serve --model-path x", Some((Server::Sglang, Some(30_000))));
+        check("python -m sglang.launch_server --model x --port 2", Some((Server::Sglang, Some(2))));
+        check("ollama serve", Some((Server::Ollama, Some(11_434))));
+        check("ollama run qwen3", None);
+        check("mlx_lm.server --model x", Some((Server::MlxLm, Some(8080))));
+        check("python3.11 -m llama_cpp.server --model x", Some((Server::LlamaCppPython, Some(8000))));
+        check("lmdeploy serve api_server x --server-port 3", Some((Server::Lmdeploy, Some(3))));
+        check("text-generation-launcher --model-id x -p 4", Some((Server::Tgi, Some(4))));
+        check("python /opt/ComfyUI/main.py --listen", Some((Server::ComfyUi, Some(8188))));
+        check("python main.py", None);
+        check("my-server --port 5", Some((Server::Other, Some(5))));
+        check("my-server -p 6", Some((Server::Other, Some(6))));
+        check("my-server --port zero", None);
+        check("bash", None);
+        check("grep llama-server log", None);
+        check("numactl --cpunodebind 0 llama-server --port 7", Some((Server::LlamaServer, Some(7))));
+        check("uv run vllm serve x --port 8", Some((Server::Vllm, Some(8))));
+    }
+
+    #[test]
+    fn variables_set_ports_too() {
+        let check = |line: &str, variables: &[(&str, &str)], port| {
+            assert_eq!(served(line, variables).and_then(|s| s.port()), port);
+        };
+        check("ollama serve", &[("OLLAMA_HOST", "127.0.0.1:5000")], Some(5000));
+        check("ollama serve", &[("OLLAMA_HOST", "[::1]:5001")], Some(5001));
+        check("ollama serve", &[("OLLAMA_HOST", "http://0.0.0.0:5002/")], Some(5002));
+        check("ollama serve", &[("OLLAMA_HOST", "0.0.0.0")], Some(11_434));
+        check("llama-server", &[("LLAMA_ARG_PORT", "5003")], Some(5003));
+        check("llama-server --port 1", &[("LLAMA_ARG_PORT", "5003")], Some(1));
+        check("vllm serve x", &[("OLLAMA_HOST", ":1")], Some(8000));
+    }
+
+    #[test]
+    fn lines_are_looked_through() {
+        let shell = |line: &str| {
+            let argv = ["bash", "-lc", line].map(str::to_owned);
+            recognise(&argv, &|_| None, "/").map(|served| (served.server, served.port(), served.model))
+        };
+        let llama = |port, model: &str| Some((Server::LlamaServer, Some(port), Some(model.to_owned())));
+        assert_eq!(shell("cd /m && exec llama-server -m 'a b.gguf' --port 9"), llama(9, "a b.gguf"));
+        assert_eq!(shell("A=1 LLAMA_ARG_PORT=10 llama-server -m x >/dev/null 2>&1"), llama(10, "x"));
+        assert_eq!(shell("proxy --port 1 & llama-server -m x --port 2"), llama(2, "x"));
+        assert_eq!(shell("echo hello"), None);
+    }
+
+    #[test]
+    fn models_are_files_or_repositories() {
+        let check = |line: &str, model: Option<&str>, file, offline| {
+            let served = served(line, &[]);
+            let found = served.map(|served| (served.model, served.model_is_file, served.offline));
+            assert_eq!(found, Some((model.map(str::to_owned), file, offline)), "{line}");
+        };
+        check("llama-server -m tiny.gguf", Some("tiny.gguf"), true, false);
+        check("llama-server -hf org/x --offline", Some("org/x"), false, true);
+        check("llama-server", None, false, false);
+        check("vllm serve Qwen/Qwen3-0.6B", Some("Qwen/Qwen3-0.6B"), false, false);
+        check("vllm serve /models/x", Some("/models/x"), true, false);
+        check("sglang serve --model-path=org/x", Some("org/x"), false, false);
+    }
+}

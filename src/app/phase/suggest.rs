@@ -1,0 +1,146 @@
+//! The command that would have worked, as far as that can be said.
+
+use regex::Regex;
+use serde::{Deserialize, Serialize};
+
+use super::words::commands;
+use crate::app::contract::CommandLine;
+use crate::text;
+
+/// What to do about a failure.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suggestion {
+    /// In words.
+    pub text: String,
+    /// The changed command, or another one to run first; secrets are masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandLine>,
+}
+
+impl Suggestion {
+    /// Makes one without a command.
+    pub(super) fn words(text: impl Into<String>) -> Self {
+        Self { text: text.into(), command: None }
+    }
+
+    /// Makes one with a command, which is masked here.
+    pub(super) fn with(text: impl Into<String>, command: Option<CommandLine>) -> Self {
+        let command = command.map(|command| match command {
+            CommandLine::Line(line) => CommandLine::Line(text::mask_text(&line).into_owned()),
+            CommandLine::Argv(argv) => CommandLine::Argv(text::mask_argv(&argv)),
+        });
+        Self { text: text.into(), command }
+    }
+}
+
+/// Returns the command with an option set: its value is replaced where it is there, else it is added.
+pub(super) fn with_option(command: &CommandLine, names: &[&str], value: &str) -> Option<CommandLine> {
+    match command {
+        CommandLine::Argv(argv) => {
+            let mut argv = argv.clone();
+            let found = argv.iter().enumerate().rev().find_map(|(index, word)| {
+                let name = names.iter().find(|name| {
+                    word.strip_prefix(**name).is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+                })?;
+                Some((index, *name, word.len() > name.len()))
+            });
+            match found {
+                Some((index, name, true)) => argv[index] = format!("{name}={value}"),
+                Some((index, ..)) if index + 1 < argv.len() => value.clone_into(&mut argv[index + 1]),
+                Some(_) => argv.push(value.to_owned()),
+                None => argv.extend([(*names.first()?).to_owned(), value.to_owned()]),
+            }
+            Some(CommandLine::Argv(argv))
+        }
+        CommandLine::Line(line) => {
+            let any: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
+            let option = Regex::new(&format!(r"(^|\s)({})([=\s]\s*)[^\s;&|]+", any.join("|"))).ok()?;
+            let changed = option
+                .replace(line, |found: &regex::Captures<'_>| format!("{}{}{}{value}", &found[1], &found[2], &found[3]));
+            if changed != *line {
+                return Some(CommandLine::Line(changed.into_owned()));
+            }
+            // Where there are several commands, nobody can tell whose option it would be.
+            let single = commands(line).len() == 1;
+            single.then(|| CommandLine::Line(format!("{} {} {value}", line.trim_end(), names.first().unwrap_or(&""))))
+        }
+    }
+}
+
+/// Returns the command without an option and, where it is no option itself, the word after it.
+pub(super) fn without_option(command: &CommandLine, name: &str, takes_value: bool) -> Option<CommandLine> {
+    match command {
+        CommandLine::Argv(argv) => {
+            let index = argv.iter().position(|word| word == name || word.starts_with(&format!("{name}=")))?;
+            let mut argv = argv.clone();
+            let spaced = argv[index] == name;
+            argv.remove(index);
+            if takes_value && spaced && argv.get(index).is_some_and(|next| !next.starts_with('-')) {
+                argv.remove(index);
+            }
+            Some(CommandLine::Argv(argv))
+        }
+        CommandLine::Line(line) => {
+            let value = if takes_value { r"(=\S*|\s+[^-\s;&|]\S*)?" } else { "" };
+            let option = Regex::new(&format!(r"(^|\s){}{value}", regex::escape(name))).ok()?;
+            let changed = option.replace(line, "");
+            (changed != *line).then(|| CommandLine::Line(changed.trim().to_owned()))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(command: Option<CommandLine>) -> Option<String> {
+        command.map(|command| match command {
+            CommandLine::Line(line) => line,
+            CommandLine::Argv(argv) => argv.join(" "),
+        })
+    }
+
+    fn both(text: &str) -> [CommandLine; 2] {
+        [CommandLine::Line(text.into()), CommandLine::Argv(text.split(' ').map(str::to_owned).collect())]
+    }
+
+    #[test]
+    fn options_are_set() {
+        let check = |text: &str, expected: &str| {
+            for command in both(text) {
+                assert_eq!(line(with_option(&command, &["--port", "-p"], "9")).as_deref(), Some(expected), "{text}");
+            }
+        };
+        check("x --port 8 -m a", "x --port 9 -m a");
+        check("x --port=8 -m a", "x --port=9 -m a");
+        check("x -p 8", "x -p 9");
+        check("x -m a", "x -m a --port 9");
+        let several = CommandLine::Line("cd /m && x".into());
+        assert_eq!(with_option(&several, &["--port"], "9"), None);
+        let several = CommandLine::Line("cd /m && x --port 8; y".into());
+        assert_eq!(line(with_option(&several, &["--port"], "9")).as_deref(), Some("cd /m && x --port 9; y"));
+    }
+
+    #[test]
+    fn options_are_taken_out() {
+        let check = |text: &str, takes_value, expected: &str| {
+            for command in both(text) {
+                assert_eq!(line(without_option(&command, "--bogus", takes_value)).as_deref(), Some(expected), "{text}");
+            }
+        };
+        check("x --bogus 3 -m a", true, "x -m a");
+        check("x --bogus -m a", true, "x -m a");
+        check("x --bogus=3", true, "x");
+        check("x --bogus 3", false, "x 3");
+        for command in both("x -m a") {
+            assert_eq!(without_option(&command, "--bogus", true), None);
+        }
+    }
+
+    #[test]
+    fn secrets_are_masked() {
+        let command = CommandLine::Argv(["x", "--api-key", "sk-secret-secret-secret"].map(str::to_owned).to_vec());
+        let suggestion = Suggestion::with("t", with_option(&command, &["--port"], "9"));
+        assert!(!format!("{suggestion:?}").contains("secret-secret"), "{suggestion:?}");
+    }
+}

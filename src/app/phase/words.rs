@@ -1,0 +1,72 @@
+//! The words of a command line, in the manner of a shell: enough to find a program and its flags.
+
+/// Returns the simple commands of a line for `sh -c`, each as its words. Quotes and backslashes are taken
+/// off; variables and substitutions stay as they are written.
+pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
+    let mut all = vec![Vec::new()];
+    let mut word: Option<String> = None;
+    let mut chars = line.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' => word.get_or_insert_default().extend(chars.by_ref().take_while(|c| *c != '\'')),
+            '"' => {
+                let word = word.get_or_insert_default();
+                while let Some(c) = chars.next().filter(|c| *c != '"') {
+                    let escaped = c == '\\' && chars.peek().is_some_and(|next| "\"\\$`".contains(*next));
+                    word.extend(if escaped { chars.next() } else { Some(c) });
+                }
+            }
+            '\\' => {
+                // A line that goes on.
+                if let Some(next) = chars.next().filter(|c| *c != '\n') {
+                    word.get_or_insert_default().push(next);
+                }
+            }
+            // Within a word a brace is that of a variable.
+            '{' | '}' if word.is_some() => word.get_or_insert_default().push(c),
+            ';' | '&' | '|' | '\n' | '(' | ')' | '{' | '}' => {
+                // A redirection such as `2>&1` is no end of a command.
+                if c == '&' && word.as_ref().is_some_and(|word| word.ends_with('>')) {
+                    word.get_or_insert_default().push(c);
+                    continue;
+                }
+                push(&mut all, word.take());
+                all.push(Vec::new());
+            }
+            c if c.is_whitespace() => push(&mut all, word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    push(&mut all, word);
+    all.retain(|words| !words.is_empty());
+    all
+}
+
+fn push(all: &mut [Vec<String>], word: Option<String>) {
+    if let (Some(last), Some(word)) = (all.last_mut(), word) {
+        last.push(word);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &[&[&str]]) {
+        assert_eq!(commands(line), expected, "{line}");
+    }
+
+    #[test]
+    fn a_line_falls_into_commands_and_words() {
+        check("", &[]);
+        check("a b  c", &[&["a", "b", "c"]]);
+        check("cd /x && exec a 'b c' \"d \\\" e\" f\\ g", &[&["cd", "/x"], &["exec", "a", "b c", "d \" e", "f g"]]);
+        check("a; b|c &\nd", &[&["a"], &["b"], &["c"], &["d"]]);
+        check("a >/dev/null 2>&1", &[&["a", ">/dev/null", "2>&1"]]);
+        check("a \\\n  --b", &[&["a", "--b"]]);
+        check("a ''", &[&["a", ""]]);
+        check("a ${X} $(b)", &[&["a", "${X}", "$"], &["b"]]);
+        check("{ a; }", &[&["a"]]);
+        check("a 'never ends", &[&["a", "never ends"]]);
+    }
+}
