@@ -94,7 +94,7 @@ impl Batch<'_> {
             | Command::Send { .. }
             | Command::Resize { .. }
             | Command::Logs { .. }
-            | Command::Restart { .. }
+            | Command::Restart(_)
             | Command::Stop(_)
             | Command::Sweep(_)
             | Command::Orphans { .. }

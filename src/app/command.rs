@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
 use crate::lifecycle::identity::{Identity, StartToken};
+use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::store::Quarantined;
 use crate::lifecycle::tether::Last;
@@ -66,13 +67,7 @@ pub enum Command {
         tail: Option<usize>,
     },
     /// Stops a session and starts it again.
-    Restart {
-        /// Which session.
-        session: String,
-        /// The identities of the preview that a person confirmed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        confirm: Option<Vec<Identity>>,
-    },
+    Restart(RestartRequest),
     /// Ends a session and everything that belongs to it.
     Stop(StopRequest),
     /// Ends what earlier stops left behind.
@@ -179,6 +174,23 @@ pub struct StopRequest {
     /// the stop answer `refused` without a signal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<Vec<Identity>>,
+    /// Kept members to end all the same, in this stop alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_kept: Option<Vec<Choice>>,
+}
+
+/// Fields of `restart`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartRequest {
+    /// Which session.
+    pub session: String,
+    /// The identities of the preview that a person confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<Vec<Identity>>,
+    /// Kept members to end all the same, in this stop alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_kept: Option<Vec<Choice>>,
 }
 
 /// Fields of `sweep`.
@@ -194,6 +206,9 @@ pub struct SweepRequest {
     /// The identities of the preview that a person confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<Vec<Identity>>,
+    /// Kept members of the session to end all the same, in this sweep alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_kept: Option<Vec<Choice>>,
 }
 
 /// Where a tmux session is to be found.

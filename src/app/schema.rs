@@ -60,6 +60,7 @@ fn words() -> Value {
         "host": { "enum": ["pty", "tmux"] },
         "error_kind": { "enum": ["usage", "config", "not_found", "refused", "failed", "unverifiable", "timeout",
             "tmux", "pty", "state", "io", "internal"] },
+        "choice": { "oneOf": [reference("pid"), reference("identity")] },
         "size": { "type": "integer", "minimum": 1, "maximum": 10_000 },
         "seconds": { "type": "number", "minimum": 0 },
         "identity": object(
@@ -97,12 +98,12 @@ fn request() -> Value {
             json!({}),
         ),
         ("logs", session(), json!({ "tail": { "type": "integer", "minimum": 0 } })),
-        ("restart", session(), json!({ "confirm": list("identity") })),
+        ("restart", session(), json!({ "confirm": list("identity"), "end_kept": list("choice") })),
         (
             "stop",
             session(),
             json!({ "grace_s": reference("seconds"), "force": flag(), "timeout_s": reference("seconds"),
-                "dry_run": flag(), "confirm": list("identity") }),
+                "dry_run": flag(), "confirm": list("identity"), "end_kept": list("choice") }),
         ),
         ("doctor", json!({}), json!({})),
         ("dismiss", session(), json!({})),
@@ -115,7 +116,8 @@ fn request() -> Value {
         (
             "sweep",
             json!({}),
-            json!({ "session": { "type": "string" }, "dry_run": flag(), "confirm": list("identity") }),
+            json!({ "session": { "type": "string" }, "dry_run": flag(), "confirm": list("identity"),
+                "end_kept": list("choice") }),
         ),
     ];
     let variants = commands.map(|(name, required, optional)| {
@@ -330,6 +332,7 @@ mod tests {
             json!({ "id": 1, "cmd": "hello" }),
             json!({ "cmd": "stop", "session": "x", "grace_s": 0.5, "async": true }),
             json!({ "cmd": "launch", "command": ["sleep", "1"], "host": "pty" }),
+            json!({ "cmd": "stop", "session": "x", "end_kept": [4, { "pid": 5, "start_token": "procfs:b:1" }] }),
             json!({ "id": null, "ok": false, "error": { "kind": "usage", "message": "m" } }),
             json!({ "event": "lagged", "missed": 3, "seq": 1, "t_ms": 0 }),
         ];
@@ -345,6 +348,7 @@ mod tests {
         for line in [
             json!({ "cmd": "stop" }),
             json!({ "cmd": "stop", "session": "x", "grce_s": 1 }),
+            json!({ "cmd": "stop", "session": "x", "end_kept": [0] }),
             json!({ "cmd": "launch", "kind": "server" }),
             json!({ "event": "lagged", "seq": 1, "t_ms": 0 }),
             json!({ "id": 1, "ok": true }),

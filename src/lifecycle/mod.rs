@@ -12,7 +12,7 @@ pub mod identity;
 pub mod inspect;
 mod kept;
 pub mod kill;
-mod plan;
+pub mod plan;
 pub mod reap;
 pub mod receipt;
 pub mod rows;

@@ -215,7 +215,7 @@ impl Tether {
             panes,
             known: self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect(),
             report_escapees: self.report_escapees,
-            end_kept: false,
+            end_kept: Vec::new(),
         }
     }
 }

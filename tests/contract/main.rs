@@ -21,6 +21,7 @@ mod events;
 mod files;
 mod foreground;
 mod inspectors;
+mod kept;
 mod oracle;
 mod printed;
 mod rig;

@@ -151,7 +151,7 @@ impl Runtime {
             }
             Command::Resize { session, rows, cols } => inner.resize(session, *rows, *cols).map(|()| Answer::Done),
             Command::Logs { session, tail } => inner.logs(session, *tail).map(Answer::Logs),
-            Command::Restart { session, confirm } => inner.restart(session, confirm.as_deref()),
+            Command::Restart(request) => inner.restart(request),
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Orphans { reap, session } => inner

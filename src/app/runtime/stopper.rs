@@ -7,7 +7,7 @@ use super::hosts::{SessionHost, guard, is_open, named};
 use super::launch::grace;
 use super::session::Session;
 use super::{Inner, not_found};
-use crate::app::command::{Answer, StopRequest, SweepRequest};
+use crate::app::command::{Answer, RestartRequest, StopRequest, SweepRequest};
 use crate::app::config::Stop;
 use crate::app::contract::{CommandLine, HostKind, LaunchRequest, Phase};
 use crate::app::error::{AppError, ErrorKind};
@@ -16,6 +16,7 @@ use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop, total};
@@ -39,6 +40,7 @@ struct How<'a> {
     dry_run: bool,
     confirm: Option<&'a [Identity]>,
     sweep: bool,
+    end_kept: &'a [Choice],
     /// Ends those that the recipe only reports, too: a person has named the session and seen them.
     end_escapees: bool,
 }
@@ -52,6 +54,7 @@ impl Inner {
             timeout_s: request.timeout_s,
             dry_run: request.dry_run.unwrap_or(false),
             confirm: request.confirm.as_deref(),
+            end_kept: request.end_kept.as_deref().unwrap_or_default(),
             ..How::default()
         };
         self.end(&session, how)
@@ -90,6 +93,7 @@ impl Inner {
         let how = How {
             dry_run: request.dry_run.unwrap_or(false),
             confirm: request.confirm.as_deref(),
+            end_kept: request.end_kept.as_deref().unwrap_or_default(),
             sweep: true,
             ..How::default()
         };
@@ -103,6 +107,10 @@ impl Inner {
                 return Err(AppError::new(ErrorKind::Refused, message));
             }
             return self.end(&session, how);
+        }
+        if !how.end_kept.is_empty() {
+            let message = "end_kept names processes of one session: say which with session";
+            return Err(AppError::new(ErrorKind::Usage, message));
         }
         self.take_in();
         let mut receipts = Vec::new();
@@ -133,10 +141,15 @@ impl Inner {
         !over
     }
 
-    pub(super) fn restart(self: &Arc<Self>, reference: &str, confirm: Option<&[Identity]>) -> Result<Answer, AppError> {
-        let session = self.find(reference)?;
+    pub(super) fn restart(self: &Arc<Self>, asked: &RestartRequest) -> Result<Answer, AppError> {
+        let session = self.find(&asked.session)?;
         let request = self.request_of(&session)?;
-        let receipt = self.end(&session, How { confirm, ..How::default() })?;
+        let how = How {
+            confirm: asked.confirm.as_deref(),
+            end_kept: asked.end_kept.as_deref().unwrap_or_default(),
+            ..How::default()
+        };
+        let receipt = self.end(&session, how)?;
         if !receipt.is_clean() || receipt.dead != Some(true) {
             let message = format!(
                 "{} was not started again, because its stop did not end everything; see its receipt",
@@ -262,6 +275,7 @@ impl Inner {
             ladder,
             dry_run: how.dry_run,
             confirm: how.confirm,
+            end_kept: how.end_kept,
             timeout: timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())),
             // A session that is over is closed like any other; `sweep` without a host is the warden's.
             sweep: false,
@@ -429,7 +443,7 @@ impl Inner {
 
 fn refused(session: &str, refusal: &Refusal) -> AppError {
     let kind = match refusal {
-        Refusal::HoldsUs(_) | Refusal::Changed(_) => ErrorKind::Refused,
+        Refusal::HoldsUs(_) | Refusal::Changed(_) | Refusal::NotKept(_) => ErrorKind::Refused,
         Refusal::Host(reason) if reason.contains("linked into another") => ErrorKind::Refused,
         Refusal::Host(_) => ErrorKind::Unverifiable,
     };

@@ -117,6 +117,8 @@ pub enum Action {
     Close,
     /// Sweeps one session or all.
     Scope,
+    /// Has a kept process ended, too, or not.
+    Choose,
     /// Opens the command line.
     Type,
     /// Takes the next kind of session.
@@ -274,6 +276,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[k(KeyCode::BackTab)], Action::PreviousPane, "", "pane before"),
     bind(&[Panes], &[k(KeyCode::Esc)], Action::Back, "", "back: live screen, no zoom, session list"),
     bind(&[Preview], &[k(KeyCode::Enter), c('y')], Action::Confirm, "do it", "signal exactly what is shown"),
+    bind(&[Preview], &[c(' ')], Action::Choose, "end a kept one", "end the selected kept process, too, or keep it"),
     bind(&[Preview], &[c('a')], Action::Scope, "", "sweep this session, or all"),
     bind(&[Menu], &[k(KeyCode::Enter)], Action::Confirm, "start", "start the recipe"),
     bind(&[Menu], &[c(':'), c('i'), k(KeyCode::Tab)], Action::Type, "type a command", "type a command instead"),

@@ -80,8 +80,8 @@ impl ScreenFacts {
 /// A dialog that a frame shows for the first time as it can be confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// The preview of this ticket, with its plan.
-    Preview(Ticket),
+    /// The preview of this ticket, with its plan, after so many changes.
+    Preview(Ticket, u32),
     /// The question before the end.
     Quit,
 }
@@ -257,7 +257,7 @@ impl Model {
     pub(super) fn shown(&self) -> Option<Shown> {
         match self.overlays.last()? {
             Overlay::Preview(preview) if preview.plan.is_some() && !preview.drawn => {
-                Some(Shown::Preview(preview.ticket))
+                Some(Shown::Preview(preview.ticket, preview.revision))
             }
             Overlay::Quit(quit) if !quit.drawn => Some(Shown::Quit),
             Overlay::Preview(_) | Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Launch(_) | Overlay::Error(_) => {
@@ -271,9 +271,11 @@ impl Model {
     pub(super) fn note_shown(&mut self, shown: &Shown, now: Instant) {
         for overlay in &mut self.overlays {
             match (overlay, shown) {
-                (Overlay::Preview(preview), Shown::Preview(ticket)) if preview.ticket == *ticket => {
+                (Overlay::Preview(preview), Shown::Preview(ticket, revision))
+                    if (preview.ticket, preview.revision) == (*ticket, *revision) =>
+                {
                     preview.drawn = true;
-                    preview.not_before = preview.note.is_some().then(|| now + UNASKED);
+                    preview.not_before = (preview.note.is_some() && *revision == 0).then(|| now + UNASKED);
                 }
                 (Overlay::Quit(quit), Shown::Quit) => quit.drawn = true,
                 _ => {}

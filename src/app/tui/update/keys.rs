@@ -1,5 +1,6 @@
 //! Keys on the panes. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyEvent;
@@ -66,6 +67,7 @@ impl Turn<'_> {
             | Action::Confirm
             | Action::Close
             | Action::Scope
+            | Action::Choose
             | Action::Type
             | Action::NextKind
             | Action::NextHost => {}
@@ -238,8 +240,21 @@ impl Turn<'_> {
             None => "all sessions that are over".to_owned(),
         };
         let ticket = self.run(act.command(session.as_deref(), None), Pending::Plan);
-        let preview =
-            Preview { act, session, name, plan: None, not_before: None, note, scroll: 0, drawn: false, ticket };
+        let preview = Preview {
+            act,
+            session,
+            name,
+            plan: None,
+            not_before: None,
+            note,
+            end_kept: BTreeSet::new(),
+            kept: None,
+            follows: false,
+            scroll: 0,
+            drawn: false,
+            ticket,
+            revision: 0,
+        };
         let overlay = Overlay::Preview(preview);
         if self.model.focused || !self.model.overlays.is_empty() {
             self.model.waiting.push_back(overlay);

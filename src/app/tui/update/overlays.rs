@@ -24,8 +24,8 @@ impl Turn<'_> {
             return;
         };
         match action {
-            Action::Up => self.scroll_overlay(-1),
-            Action::Down => self.scroll_overlay(1),
+            Action::Up => self.step_overlay(-1),
+            Action::Down => self.step_overlay(1),
             Action::PageUp => self.scroll_overlay(-10),
             Action::PageDown => self.scroll_overlay(10),
             Action::Top => self.scroll_overlay(isize::MIN / 2),
@@ -33,6 +33,11 @@ impl Turn<'_> {
             Action::Close => self.close(),
             Action::Confirm => self.confirm(),
             Action::Scope => self.change_scope(),
+            Action::Choose => {
+                if let Some(Overlay::Preview(preview)) = self.model.overlays.last_mut() {
+                    preview.toggle();
+                }
+            }
             Action::Copy => self.copy_overlay(),
             Action::Type => self.with_launch(|launch| launch.typing = true),
             Action::NextKind => self.with_launch(|launch| {
@@ -78,11 +83,21 @@ impl Turn<'_> {
         }
     }
 
+    /// Moves by rows in the topmost dialog.
+    fn step_overlay(&mut self, by: isize) {
+        match self.model.overlays.last_mut() {
+            Some(Overlay::Preview(preview)) => preview.step(by),
+            _ => self.scroll_overlay(by),
+        }
+    }
+
     /// Scrolls the topmost dialog; `settle` keeps the position within the text.
     pub(super) fn scroll_overlay(&mut self, by: isize) {
         let recipes: Vec<String> = view::menu_order(&self.model.recipes).map(|row| row.name.clone()).collect();
         match self.model.overlays.last_mut() {
-            Some(Overlay::Preview(preview)) => preview.scroll = preview.scroll.saturating_add_signed(by),
+            Some(Overlay::Preview(preview)) => {
+                (preview.scroll, preview.follows) = (preview.scroll.saturating_add_signed(by), false);
+            }
             Some(Overlay::Reader(reader)) => reader.scroll = reader.scroll.saturating_add_signed(by),
             Some(Overlay::Quit(quit)) => quit.scroll = quit.scroll.saturating_add_signed(by),
             Some(Overlay::Launch(launch)) if !launch.typing => {
@@ -117,7 +132,7 @@ impl Turn<'_> {
                     return;
                 }
                 let (act, session, name) = (preview.act, preview.session.clone(), preview.name.clone());
-                let command = act.command(session.as_deref(), Some(preview.identities()));
+                let command = act.command(session.as_deref(), Some(preview.confirmed()));
                 self.model.overlays.pop();
                 self.note(Tone::Plain, &format!("{}: {name} …", act.verb()));
                 self.model.acting.extend(session.clone());

@@ -93,6 +93,9 @@ fn is_of_use(model: &Model, action: Action) -> bool {
             model.selected.is_some() || !model.overlays.is_empty()
         }
         Action::Confirm => !matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if preview.plan.is_none()),
+        Action::Choose => {
+            matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if !preview.choices().is_empty())
+        }
         _ => true,
     }
 }

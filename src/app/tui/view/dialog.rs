@@ -58,7 +58,8 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
     match overlay {
         Overlay::Preview(p) => {
             let tone = if p.act == Act::Force { Tone::Bad } else { Tone::Warn };
-            (format!("{}: {}", p.act.verb(), p.name), tone, preview::lines(model, p, width), None)
+            let (lines, selected) = preview::lines(model, p, width);
+            (format!("{}: {}", p.act.verb(), p.name), tone, lines, selected)
         }
         Overlay::Reader(reader) => match &reader.reading {
             Reading::Help => ("Keys".to_owned(), Tone::Plain, help::help_lines(model, width), None),

@@ -14,6 +14,7 @@ use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::Context;
 use crate::app::tui::seam::{Effect, UiEvent};
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::plan::Choice;
 use crate::pty::screen::{MouseEncoding, MouseMode};
 
 struct Random(u64);
@@ -146,7 +147,17 @@ fn confirmed_by(command: &Command) -> Option<Vec<Identity>> {
     match command {
         Command::Stop(request) => request.confirm.clone(),
         Command::Sweep(request) => request.confirm.clone(),
-        Command::Restart { confirm, .. } => confirm.clone(),
+        Command::Restart(request) => request.confirm.clone(),
+        _ => None,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other command ends kept processes")]
+fn chosen_by(command: &Command) -> Option<Vec<Choice>> {
+    match command {
+        Command::Stop(request) => request.end_kept.clone(),
+        Command::Sweep(request) => request.end_kept.clone(),
+        Command::Restart(request) => request.end_kept.clone(),
         _ => None,
     }
 }
@@ -167,10 +178,10 @@ fn ten_thousand_events_do_no_harm() {
                     let confirm = confirmed_by(&command);
                     let dry = matches!(&command, Command::Stop(r) if r.dry_run == Some(true))
                         || matches!(&command, Command::Sweep(r) if r.dry_run == Some(true));
-                    let real =
-                        matches!(command, Command::Stop(_) | Command::Sweep(_) | Command::Restart { .. }) && !dry;
+                    let real = matches!(command, Command::Stop(_) | Command::Sweep(_) | Command::Restart(_)) && !dry;
                     assert_eq!(real, confirm.is_some(), "step {step}: nothing is signalled without a preview");
                     confirmed += usize::from(real);
+                    assert!(chosen_by(&command).iter().flatten().all(|choice| choice.to_string() == "4400"));
                     assert!(confirm.into_iter().flatten().all(|id| known.contains(&id.pid.raw())));
                     open.push((ticket, command));
                 }
