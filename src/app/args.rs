@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-use super::command::{Command, RestartRequest, StopRequest, SweepRequest, WaitFor, WaitRequest};
+use super::command::{Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest, WaitFor, WaitRequest};
 use super::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::InspectorKind;
@@ -221,6 +221,12 @@ pub struct Orphans {
     /// End what is verified; the targets are printed first
     #[arg(long)]
     pub reap: bool,
+    /// Take over those that are alive and whose manager is gone; nobody is signalled
+    #[arg(long, conflicts_with = "reap")]
+    pub adopt: bool,
+    /// With --reap: only show what would be signalled
+    #[arg(long, requires = "reap")]
+    pub dry_run: bool,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -390,8 +396,14 @@ impl Action {
                 (command, extend.output)
             }
             Self::Orphans(orphans) => {
-                let command = Command::Orphans { reap: Some(orphans.reap), session: orphans.session.clone() };
-                (command, orphans.output)
+                let request = OrphansRequest {
+                    reap: Some(orphans.reap),
+                    adopt: Some(orphans.adopt),
+                    session: orphans.session.clone(),
+                    dry_run: Some(orphans.dry_run),
+                    ..OrphansRequest::default()
+                };
+                (Command::Orphans(request), orphans.output)
             }
             Self::Dismiss(of) => (Command::Dismiss { session: of.session.clone() }, of.output),
             Self::Doctor(output) => (Command::Doctor {}, *output),

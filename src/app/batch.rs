@@ -97,7 +97,7 @@ impl Batch<'_> {
             | Command::Restart(_)
             | Command::Stop(_)
             | Command::Sweep(_)
-            | Command::Orphans { .. }
+            | Command::Orphans(_)
             | Command::Extend { .. }
             | Command::Dismiss { .. }
             | Command::Doctor {}

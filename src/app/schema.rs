@@ -107,7 +107,12 @@ fn request() -> Value {
         ),
         ("doctor", json!({}), json!({})),
         ("dismiss", session(), json!({})),
-        ("orphans", json!({}), json!({ "reap": flag(), "session": { "type": "string" } })),
+        (
+            "orphans",
+            json!({}),
+            json!({ "reap": flag(), "adopt": flag(), "session": { "type": "string" }, "dry_run": flag(),
+                "confirm": list("identity"), "end_kept": list("choice") }),
+        ),
         (
             "extend",
             json!({ "session": { "type": "string" }, "ceiling_s": { "type": "number", "exclusiveMinimum": 0 } }),
@@ -196,7 +201,7 @@ fn results() -> Value {
         "doctor": object(&json!({ "checks": list("check") }), &json!({})),
         "orphans": object(
             &json!({ "orphans": list("session"), "quarantined": list("quarantined"), "swept": list("receipt"),
-                "report": { "type": "object" } }),
+                "adopted": list("adopted"), "report": { "type": "object" } }),
             &json!({}),
         ),
         "recipes": object(&json!({ "recipes": list("recipe") }), &json!({})),
@@ -270,6 +275,10 @@ fn rows() -> Value {
         "check": object(
             &json!({ "name": text(), "state": { "enum": ["ok", "warn", "fail"] }, "detail": text() }),
             &json!({ "way_out": text() }),
+        ),
+        "adopted": object(
+            &json!({ "session": text(), "adopted": { "type": "boolean" }, "reason": text() }),
+            &json!({}),
         ),
         "quarantined": object(&json!({ "path": text(), "reason": text() }), &json!({})),
         "recipe": object(

@@ -78,7 +78,8 @@ fn check_one_of_two(host: &str, kind: &str, by_identity: bool) {
     let again = batch.ok(json!({"cmd": "stop", "session": session}));
     assert_eq!(pids(&again, "kept"), [left], "{again:#}");
     agents[1].assert_alive();
-    let last = batch.ok(json!({"cmd": "stop", "session": session, "end_kept": [left]}));
+    let reap = json!({"cmd": "orphans", "reap": true, "session": session, "end_kept": [left]});
+    let last = batch.ok(reap)["swept"][0].clone();
     assert!(!agents[1].is_alive(), "{last:#}");
     assert_eq!((&last["kept"], &last["dead"]), (&json!([]), &json!(true)), "{last:#}");
     assert_eq!(batch.finish(), Some(0));

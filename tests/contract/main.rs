@@ -23,6 +23,7 @@ mod foreground;
 mod inspectors;
 mod kept;
 mod oracle;
+mod orphans;
 mod printed;
 mod rig;
 mod schema;

@@ -385,6 +385,7 @@ impl Inner {
             pidns_inode: namespace("pid"),
             timens_inode: namespace("time"),
             spawner: self.me.clone(),
+            adopted: false,
             warden: Some(waiting.warden.identity().clone()),
             workload: tether::Workload {
                 identity: waiting.workload.identity().clone(),

@@ -26,23 +26,23 @@ use crate::lifecycle::tether::{Last, Tether};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// How long another process may hold the lock of a session: its own ladder, and some.
-const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(20);
 /// How long a recipe's own stop command may take.
 const STOP_COMMAND: Duration = Duration::from_secs(30);
 
-/// The part of a request that stop, sweep and restart share.
+/// The part of a request that stop, sweep, restart and a reaping share.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent wishes")]
-struct How<'a> {
-    grace_s: Option<f64>,
-    force: bool,
-    timeout_s: Option<f64>,
-    dry_run: bool,
-    confirm: Option<&'a [Identity]>,
-    sweep: bool,
-    end_kept: &'a [Choice],
+pub(super) struct How<'a> {
+    pub(super) grace_s: Option<f64>,
+    pub(super) force: bool,
+    pub(super) timeout_s: Option<f64>,
+    pub(super) dry_run: bool,
+    pub(super) confirm: Option<&'a [Identity]>,
+    pub(super) sweep: bool,
+    pub(super) end_kept: &'a [Choice],
     /// Ends those that the recipe only reports, too: a person has named the session and seen them.
-    end_escapees: bool,
+    pub(super) end_escapees: bool,
 }
 
 impl Inner {
@@ -58,11 +58,6 @@ impl Inner {
             ..How::default()
         };
         self.end(&session, how)
-    }
-
-    /// Ends what is left of a session that nobody looks after.
-    pub(super) fn end_unattended(self: &Arc<Self>, session: &Arc<Session>, named: bool) -> Result<Receipt, AppError> {
-        self.end(session, How { end_escapees: named, ..How::default() })
     }
 
     /// Lets a session live until `seconds` from now. Its warden reads the record when its timer fires.
@@ -213,7 +208,7 @@ impl Inner {
         threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
     }
 
-    fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
+    pub(super) fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
         if let Some(owner) = self.owner(session) {
             let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
             return Err(AppError::new(ErrorKind::Refused, message));
@@ -319,7 +314,7 @@ impl Inner {
         tether.containment.iter().filter(|how| *how != "warden" || held || over).cloned().collect()
     }
 
-    fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {
+    pub(super) fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {
         self.store.lock(session, patience).map_err(|error| {
             if error.kind() == std::io::ErrorKind::WouldBlock {
                 let seconds = patience.as_secs_f64();

@@ -11,7 +11,7 @@ use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
 use super::Turn;
-use crate::app::command::Command;
+use crate::app::command::{Command, OrphansRequest};
 use crate::app::contract::HostKind;
 
 /// How quickly the chord must come again to be sent through.
@@ -51,7 +51,7 @@ impl Turn<'_> {
                 None => self.note(Tone::Plain, "no receipt yet: nothing was stopped or swept"),
             },
             Action::Orphans => {
-                self.run(Command::Orphans { reap: None, session: None }, Pending::Report);
+                self.run(Command::Orphans(OrphansRequest::default()), Pending::Report);
             }
             Action::Doctor => {
                 self.run(Command::Doctor {}, Pending::Report);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::commands;
-use crate::app::command::{Answer, Command, ScreenText};
+use crate::app::command::{Answer, Command, OrphansRequest, ScreenText};
 use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::{BINDINGS, Context, lookup};
 use crate::app::tui::model::{Overlay, Pane, Reading};
@@ -271,7 +271,7 @@ fn copies() {
 fn reports_are_asked_for_and_read() {
     let mut bench = Bench::full(140, 40);
     let effects = bench.press("o");
-    assert_eq!(commands(&effects), [&Command::Orphans { reap: None, session: None }]);
+    assert_eq!(commands(&effects), [&Command::Orphans(OrphansRequest::default())]);
     bench.answer(&effects, Answer::Orphans(Box::new(fixtures::orphans())));
     assert!(bench.draw().contains("Left of earlier sessions"));
     let effects = bench.press("<Esc>D");
