@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
+mod orphans;
+
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -50,12 +52,27 @@ impl Terminal {
 
     /// Starts the screen and waits for its first words.
     fn start(&self) {
+        self.start_to("No sessions yet");
+    }
+
+    /// Starts the screen and waits until it shows a text.
+    fn start_to(&self, wanted: &str) {
         let state = self.state();
         let own = format!("{}o", self.socket);
         let line =
             format!("{} --state-dir {} --tmux-socket {own}", env!("CARGO_BIN_EXE_cookbook-tui"), state.display());
         self.line(&line);
-        self.await_text("No sessions yet");
+        self.await_text(wanted);
+    }
+
+    /// Confirms the preview with this title: asked again until it has been on the screen and counts.
+    fn confirm(&self, title: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.text().contains(title) {
+            assert!(Instant::now() < until, "{}", self.text());
+            self.key("y");
+            std::thread::sleep(Duration::from_millis(150));
+        }
     }
 
     fn key(&self, key: &str) {
@@ -167,13 +184,7 @@ fn check_a_whole_visit(cols: u16, rows: u16) {
     terminal.key("x");
     terminal.await_text("Stop: shell");
     terminal.await_that("the plan", |text| text.contains("signalled") || text.contains("to signal"));
-    // Asked again until the preview has been on the screen and counts.
-    let until = Instant::now() + PATIENCE;
-    while terminal.text().contains("Stop: shell") {
-        assert!(Instant::now() < until, "{}", terminal.text());
-        terminal.key("y");
-        std::thread::sleep(Duration::from_millis(150));
-    }
+    terminal.confirm("Stop: shell");
     assert!(ends(&shell));
     terminal.await_that("the word that it ended", |text| {
         text.contains("HUP") || text.contains("stopped") || text.contains("ended")

@@ -313,6 +313,18 @@ pub(super) fn orphans() -> Orphans {
     }
 }
 
+/// An orphan that is in the list of sessions, and a record that is left alone.
+pub(super) fn orphans_in_the_list() -> Orphans {
+    let mut orphans = orphans();
+    for (orphan, row) in
+        orphans.orphans.iter_mut().zip(sessions().into_iter().filter(|r| r.session == "serve-00000003"))
+    {
+        orphan.row = row;
+        orphan.reason = "survived KILL".into();
+    }
+    orphans
+}
+
 /// What the doctor says.
 pub(super) fn checks() -> Vec<Check> {
     let check = |name: &str, state, detail: &str, way_out: Option<&str>| Check {

@@ -192,6 +192,7 @@ impl<'a> Loop<'a> {
                 self.look();
             }
             UiEvent::Sessions(_)
+            | UiEvent::Orphans(_)
             | UiEvent::Tree { .. }
             | UiEvent::Answered { .. }
             | UiEvent::Happened(_)

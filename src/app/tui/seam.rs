@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use crate::app::command::{Answer, Command};
+use crate::app::command::{Answer, Command, Orphans};
 use crate::app::config::{Chord, RecipeRow};
 use crate::app::contract::{SessionRow, Tree};
 use crate::app::error::AppError;
@@ -26,6 +26,8 @@ pub enum UiEvent {
     Input(crossterm::event::Event),
     /// All sessions, as they are now.
     Sessions(Vec<SessionRow>),
+    /// Who is left without a manager, and which records are left alone, as they are now.
+    Orphans(Box<Orphans>),
     /// The processes of a session, as they are now.
     Tree {
         /// Which session.

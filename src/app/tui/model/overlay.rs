@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use crate::app::command::{Check, Command, Orphans, RestartRequest, StopRequest, SweepRequest};
+use crate::app::command::{Check, Command, Orphans, OrphansRequest, RestartRequest, StopRequest, SweepRequest};
 use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
@@ -11,6 +11,7 @@ use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{PlanRow, Receipt};
 
 use super::super::seam::Ticket;
+use super::ask::Ask;
 use super::field::Field;
 
 /// A dialog.
@@ -22,6 +23,8 @@ pub enum Overlay {
     Reader(Reader),
     /// The launch menu and its command line.
     Launch(Launch),
+    /// The question for a duration.
+    Ask(Ask),
     /// An error.
     Error(ErrorBox),
     /// The question before the end.
@@ -37,6 +40,8 @@ pub enum Act {
     Force,
     /// Sweep.
     Sweep,
+    /// End what is left of orphans.
+    Reap,
     /// Stop and start again.
     Restart,
 }
@@ -48,6 +53,7 @@ impl Act {
             Self::Stop => "Stop",
             Self::Force => "Force stop",
             Self::Sweep => "Sweep",
+            Self::Reap => "Reap",
             Self::Restart => "Restart",
         }
     }
@@ -66,6 +72,10 @@ impl Act {
         };
         match self {
             Self::Sweep => Command::Sweep(SweepRequest { session, dry_run, confirm, end_kept }),
+            Self::Reap => {
+                let reap = Some(true);
+                Command::Orphans(OrphansRequest { reap, adopt: None, session, dry_run, confirm, end_kept })
+            }
             Self::Restart if confirm.is_some() => {
                 Command::Restart(RestartRequest { session: session.unwrap_or_default(), confirm, end_kept })
             }

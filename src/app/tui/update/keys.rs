@@ -6,7 +6,7 @@ use std::time::Duration;
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
-use super::super::model::{Act, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, dry_run};
+use super::super::model::{Act, Ask, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, dry_run};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
@@ -16,9 +16,6 @@ use crate::app::contract::HostKind;
 
 /// How quickly the chord must come again to be sent through.
 pub(super) const TWICE: Duration = Duration::from_secs(1);
-
-/// What an extension gives, in seconds: 30 days, the longest default of all kinds.
-const LIFE_S: f64 = 30.0 * 86_400.0;
 
 impl Turn<'_> {
     pub(super) fn pane_key(&mut self, key: &KeyEvent) {
@@ -53,6 +50,8 @@ impl Turn<'_> {
             Action::Orphans => {
                 self.run(Command::Orphans(OrphansRequest::default()), Pending::Report);
             }
+            Action::Reap => self.preview(Act::Reap, self.orphan(), None),
+            Action::Adopt => self.adopt(),
             Action::Doctor => {
                 self.run(Command::Doctor {}, Pending::Report);
             }
@@ -204,8 +203,21 @@ impl Turn<'_> {
 
     fn extend(&mut self) {
         match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
+            Some((session, name)) => self.model.overlays.push(Overlay::Ask(Ask::new(session, name))),
+            None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    /// Returns the selected session, where it is an orphan.
+    pub(super) fn orphan(&self) -> Option<String> {
+        self.model.selected.clone().filter(|id| self.model.sessions.is_orphan(id))
+    }
+
+    fn adopt(&mut self) {
+        match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
             Some((session, name)) => {
-                self.run(Command::Extend { session, ceiling_s: LIFE_S }, Pending::Extend(name));
+                let request = OrphansRequest { adopt: Some(true), session: Some(session), ..OrphansRequest::default() };
+                self.run(Command::Orphans(request), Pending::Adopt(name));
             }
             None => self.note(Tone::Plain, "no session is selected (s starts one)"),
         }
@@ -237,6 +249,7 @@ impl Turn<'_> {
     pub(super) fn preview(&mut self, act: Act, session: Option<String>, note: Option<String>) {
         let name = match &session {
             Some(id) => self.model.sessions.by_id(id).map_or_else(|| id.clone(), |row| row.name.clone()),
+            None if act == Act::Reap => "all orphans".to_owned(),
             None => "all sessions that are over".to_owned(),
         };
         let ticket = self.run(act.command(session.as_deref(), None), Pending::Plan);

@@ -58,6 +58,9 @@ impl Turn<'_> {
             UiEvent::Input(Input::Mouse(event)) => self.pointer(event),
             UiEvent::Input(Input::Resize(cols, rows)) => self.model.size = (cols, rows),
             UiEvent::Sessions(rows) => self.sessions(rows),
+            UiEvent::Orphans(orphans) => {
+                self.model.sessions.replace_orphans(orphans.orphans, orphans.quarantined);
+            }
             UiEvent::Tree { session, tree } => {
                 if self.model.selected.as_ref() == Some(&session) {
                     self.model.tree.turn_to(Some(&session));
@@ -90,7 +93,7 @@ impl Turn<'_> {
         let esc_first = KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..*key };
         if key.modifiers.contains(KeyModifiers::ALT)
             && matches!(key.code, KeyCode::Char(_))
-            && !matches!(self.model.context(), Context::Terminal | Context::Line)
+            && !matches!(self.model.context(), Context::Terminal | Context::Line | Context::Ask)
             && !is_chord(self.model.escape, key)
         {
             // No command has Alt: it was Esc, and a key so soon after it that the terminal's bytes
@@ -116,6 +119,7 @@ impl Turn<'_> {
             | Context::Reader
             | Context::Menu
             | Context::Line
+            | Context::Ask
             | Context::Error
             | Context::Quit) => self.overlay_key(context, key),
         }
@@ -147,6 +151,11 @@ impl Turn<'_> {
             Context::Line => {
                 if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut() {
                     launch.line.insert(text);
+                }
+            }
+            Context::Ask => {
+                if let Some(Overlay::Ask(ask)) = self.model.overlays.last_mut() {
+                    ask.line.insert(text);
                 }
             }
             // Anywhere else a paste would press keys.

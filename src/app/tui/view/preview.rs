@@ -52,6 +52,7 @@ fn about(model: &Model, preview: &Preview) -> String {
         Act::Stop => "ends what is listed, politely at first, with KILL after the grace",
         Act::Force => "ends what is listed with KILL at once",
         Act::Sweep => "ends what earlier stops left behind",
+        Act::Reap => "ends what is left of sessions without a manager; only what is verified",
         Act::Restart => "ends what is listed, then starts the session again",
     };
     if place.is_empty() { what.to_owned() } else { format!("{place} · {what}") }

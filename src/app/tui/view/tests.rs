@@ -181,6 +181,21 @@ fn reports() {
 }
 
 #[test]
+fn orphans_in_their_group() {
+    check("orphan_group", |bench| {
+        bench.send(UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())));
+        bench.press("G");
+    });
+}
+
+#[test]
+fn a_question_for_a_duration() {
+    check("extend", |bench| {
+        bench.press("+<C-u>12x<Enter>");
+    });
+}
+
+#[test]
 fn events() {
     check("events", |bench| {
         bench.press("e");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use crate::app::command::{Answer, Command, ScreenText};
+use crate::app::command::{Answer, Command, Orphans, ScreenText};
 use crate::app::contract::Tree;
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -60,7 +60,7 @@ fn key(random: &mut Random) -> Input {
         KeyCode::F(5),
         KeyCode::Null,
     ];
-    let letters: Vec<char> = "jkgGudsxXSrztevc?hqynaZR: i界é\\4".chars().collect();
+    let letters: Vec<char> = "jkgGudsxXSrztevc?hqynaoOZR: +i界é\\4".chars().collect();
     let code = if random.below(3) == 0 { random.pick(&codes) } else { KeyCode::Char(random.pick(&letters)) };
     let modifiers = match random.below(12) {
         0 => KeyModifiers::CONTROL,
@@ -100,6 +100,10 @@ fn answer(random: &mut Random, open: &mut Vec<(u64, Command)>) -> Option<UiEvent
             }
             Command::Stop(request) if request.dry_run == Some(true) => Answer::Receipt(Box::new(fixtures::plan())),
             Command::Sweep(request) if request.dry_run == Some(true) => Answer::Receipt(Box::new(fixtures::plan())),
+            Command::Orphans(request) => Answer::Orphans(Box::new(Orphans {
+                swept: vec![if request.dry_run == Some(true) { fixtures::plan() } else { fixtures::bad_receipt() }],
+                ..fixtures::orphans_in_the_list()
+            })),
             _ => Answer::Receipt(Box::new(random.pick(&[fixtures::bad_receipt(), fixtures::clean_receipt()]))),
         }),
     };
@@ -130,6 +134,7 @@ fn event(context: Context, random: &mut Random, open: &mut Vec<(u64, Command)>) 
         }
         3..=5 => UiEvent::Input(mouse(random)),
         6 => UiEvent::Input(Input::Paste("a\nb\x1b[201~".into())),
+        7 if random.below(2) == 0 => UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())),
         7 => UiEvent::Tick,
         8 => UiEvent::Happened(Event::ProcessGone {
             session: "serve-1a2b3c4d".into(),
@@ -148,6 +153,7 @@ fn confirmed_by(command: &Command) -> Option<Vec<Identity>> {
         Command::Stop(request) => request.confirm.clone(),
         Command::Sweep(request) => request.confirm.clone(),
         Command::Restart(request) => request.confirm.clone(),
+        Command::Orphans(request) => request.confirm.clone(),
         _ => None,
     }
 }
@@ -158,6 +164,7 @@ fn chosen_by(command: &Command) -> Option<Vec<Choice>> {
         Command::Stop(request) => request.end_kept.clone(),
         Command::Sweep(request) => request.end_kept.clone(),
         Command::Restart(request) => request.end_kept.clone(),
+        Command::Orphans(request) => request.end_kept.clone(),
         _ => None,
     }
 }
@@ -177,8 +184,12 @@ fn ten_thousand_events_do_no_harm() {
                 Effect::Run { ticket, command } => {
                     let confirm = confirmed_by(&command);
                     let dry = matches!(&command, Command::Stop(r) if r.dry_run == Some(true))
-                        || matches!(&command, Command::Sweep(r) if r.dry_run == Some(true));
-                    let real = matches!(command, Command::Stop(_) | Command::Sweep(_) | Command::Restart(_)) && !dry;
+                        || matches!(&command, Command::Sweep(r) if r.dry_run == Some(true))
+                        || matches!(&command, Command::Orphans(r) if r.dry_run == Some(true) || r.reap.is_none());
+                    let real = matches!(
+                        command,
+                        Command::Stop(_) | Command::Sweep(_) | Command::Restart(_) | Command::Orphans(_)
+                    ) && !dry;
                     assert_eq!(real, confirm.is_some(), "step {step}: nothing is signalled without a preview");
                     confirmed += usize::from(real);
                     assert!(chosen_by(&command).iter().flatten().all(|choice| choice.to_string() == "4400"));

@@ -278,10 +278,10 @@ fn reports_are_asked_for_and_read() {
     assert_eq!(commands(&effects), [&Command::Doctor {}]);
     bench.answer(&effects, Answer::Doctor(fixtures::checks()));
     assert!(bench.draw().contains("way out: "));
-    let effects = bench.press("<Esc>+");
+    let effects = bench.press("<Esc>+<Enter>");
     assert_eq!(commands(&effects), [&Command::Extend { session: FIRST.into(), ceiling_s: 2_592_000.0 }]);
     bench.answer(&effects, Answer::Extended(1e9));
-    assert!(bench.model.log.notable().is_some_and(|line| line.text.contains("30 more days")));
+    assert!(bench.model.log.notable().is_some_and(|line| line.text.contains("for another 30d")));
     assert_eq!(Bench::empty(80, 24).press("+"), []);
 }
 
@@ -354,6 +354,7 @@ fn every_binding_is_handled_without_surprise() {
                     Context::Reader => drop(bench.press("?")),
                     Context::Menu => drop(bench.press("s")),
                     Context::Line => drop(bench.press("s:")),
+                    Context::Ask => drop(bench.press("+")),
                     Context::Error => {
                         let effects = bench.press("x");
                         let error = crate::app::error::AppError::new(crate::app::error::ErrorKind::Io, "no");
@@ -366,6 +367,7 @@ fn every_binding_is_handled_without_surprise() {
                 let event = text.strip_prefix("Ctrl-").map_or_else(
                     || match text.as_str() {
                         "Enter" | "Esc" | "Tab" | "Home" | "End" | "PgUp" | "PgDn" => format!("<{text}>"),
+                        "Space" => " ".to_owned(),
                         "Shift-Tab" => "<BackTab>".to_owned(),
                         "↑" => "<Up>".to_owned(),
                         "↓" => "<Down>".to_owned(),
