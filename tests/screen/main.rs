@@ -280,3 +280,22 @@ fn a_suspended_screen_holds_up_no_session() {
         std::thread::sleep(Duration::from_millis(200));
     }
 }
+
+/// Two pasted lines are seen as two, start nothing by themselves, and run as two.
+#[test]
+fn a_pasted_script_stays_a_script() {
+    let terminal = Terminal::new(100, 30);
+    terminal.start();
+    terminal.key("s");
+    terminal.await_text("Start");
+    terminal.key(":");
+    terminal.await_text("A command for sh -c");
+    terminal.tmux(&["set-buffer", "echo first-$((1 + 1))\necho second-$((1 + 2)); read -r line\n"]);
+    // As a terminal pastes: in brackets where they were asked for, with CR for line ends.
+    assert!(terminal.tmux(&["paste-buffer", "-p"]).status.success());
+    terminal.await_text("2 lines: sh runs them as a script");
+    terminal.await_text("↵echo second");
+    assert_eq!(terminal.workloads(), [], "nothing was started yet");
+    terminal.key("Enter");
+    terminal.await_that("the output of both lines", |text| text.contains("first-2") && text.contains("second-3"));
+}

@@ -150,7 +150,7 @@ impl Turn<'_> {
             }
             Context::Line => {
                 if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut() {
-                    launch.line.insert(text);
+                    launch.line.insert_lines(text);
                 }
             }
             Context::Ask => {

@@ -13,9 +13,9 @@ use crate::text::{escape, shorten};
 pub(super) fn field(doc: &mut Doc<'_>, prompt: &'static str, field: &Field) {
     let (before, after) = field.split();
     let room = doc.width().saturating_sub(3);
-    let before = tail(&escape(before), room.saturating_sub(1));
+    let before = tail(&visible(before), room.saturating_sub(1));
     let left = room.saturating_sub(before.width());
-    let after = shorten(&escape(after), left.saturating_sub(1));
+    let after = shorten(&visible(after), left.saturating_sub(1));
     let cursor = Style::new().add_modifier(Modifier::REVERSED);
     let mut rest = after.chars();
     let under = rest.next().map_or_else(|| " ".to_owned(), |c| c.to_string());
@@ -26,6 +26,11 @@ pub(super) fn field(doc: &mut Doc<'_>, prompt: &'static str, field: &Field) {
         Span::styled(under, cursor),
         Span::raw(rest.as_str().to_owned()),
     ]);
+}
+
+/// Returns text as one row: a line end is a character to be seen.
+fn visible(text: &str) -> String {
+    text.split('\n').map(escape).collect::<Vec<_>>().join("↵")
 }
 
 /// Returns the end of a text, at most `width` columns.

@@ -92,6 +92,10 @@ fn line(model: &Model, launch: &Launch, width: u16) -> Vec<Line<'static>> {
     doc.text(0, "A command for sh -c:", theme.dim());
     doc.blank();
     field(&mut doc, "$", &launch.line);
+    let lines = launch.line.text().trim().lines().count();
+    if lines > 1 {
+        doc.text(2, &format!("{lines} lines: sh runs them as a script"), theme.dim());
+    }
     doc.blank();
     let host = launch.host.map_or("by kind", crate::app::contract::HostKind::name);
     doc.line(vec![

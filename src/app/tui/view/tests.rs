@@ -217,6 +217,15 @@ fn command_line() {
 }
 
 #[test]
+fn command_lines() {
+    check("command_lines", |bench| {
+        bench.press("s:");
+        let paste = "cd /srv/models\rmake モデル && \\\rllama-server -m tiny.gguf\r";
+        bench.send(UiEvent::Input(crossterm::event::Event::Paste(paste.into())));
+    });
+}
+
+#[test]
 fn error() {
     check("error", |bench| {
         let effects = bench.press("x");
