@@ -522,7 +522,7 @@ impl Sink for ScreenSink {
         let reason = match notice {
             Notice::Bell => "bell".to_owned(),
             Notice::EmulatorReset(reason) => format!("its screen was reset: {reason}"),
-            Notice::Title(_) | Notice::Clipboard(_) => return,
+            Notice::Title(_) => return,
         };
         self.inner.publish(Event::Attention { session: self.session.clone(), reason });
     }

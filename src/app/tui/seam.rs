@@ -46,6 +46,13 @@ pub enum UiEvent {
     Happened(Event),
     /// The terminal of some session has new contents. One of these per frame is enough.
     ScreenChanged,
+    /// The program of the session that is looked at wrote the clipboard.
+    Clipboard {
+        /// Which session.
+        session: String,
+        /// What it wrote, decoded and bounded.
+        bytes: Vec<u8>,
+    },
     /// What can be launched.
     Recipes(Vec<RecipeRow>),
     /// Something else that a person should read.
@@ -94,6 +101,8 @@ pub enum Effect {
     Select(Option<String>),
     /// Put text on the clipboard.
     Copy(String),
+    /// Put on the clipboard what a session has written there.
+    Forward(Vec<u8>),
     /// Let the shell have the terminal.
     Suspend,
     /// Draw everything anew.

@@ -69,6 +69,7 @@ impl Turn<'_> {
             }
             UiEvent::Answered { ticket, result } => self.answered(ticket, result),
             UiEvent::Happened(event) => self.happened(&event),
+            UiEvent::Clipboard { session, bytes } => self.forward(&session, bytes),
             UiEvent::Recipes(recipes) => self.model.recipes = recipes,
             UiEvent::Note(text) => self.note(Tone::Plain, &text),
             UiEvent::Suspend => self.effects.push(Effect::Suspend),
@@ -161,6 +162,17 @@ impl Turn<'_> {
             // Anywhere else a paste would press keys.
             Context::Panes | Context::Preview | Context::Reader | Context::Menu | Context::Error | Context::Quit => {}
         }
+    }
+
+    /// A session writes the clipboard only while somebody types into it.
+    fn forward(&mut self, session: &str, bytes: Vec<u8>) {
+        if self.model.context() != Context::Terminal || self.model.selected.as_deref() != Some(session) {
+            return;
+        }
+        let name = self.model.current().map(|row| row.name.clone()).unwrap_or_default();
+        let size = if bytes.len() == 1 { "1 byte".to_owned() } else { format!("{} bytes", bytes.len()) };
+        self.note(Tone::Plain, &format!("{name} copied {size} to the clipboard"));
+        self.effects.push(Effect::Forward(bytes));
     }
 
     fn run(&mut self, command: Command, pending: Pending) -> Ticket {

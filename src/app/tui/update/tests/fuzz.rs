@@ -198,7 +198,12 @@ fn ten_thousand_events_do_no_harm() {
                 }
                 Effect::Resize { rows, cols, .. } => assert!(rows >= 1 && cols >= 2, "step {step}"),
                 Effect::Input { bytes, .. } => assert!(!bytes.is_empty()),
-                Effect::Select(_) | Effect::Copy(_) | Effect::Suspend | Effect::Redraw | Effect::Quit => {}
+                Effect::Select(_)
+                | Effect::Copy(_)
+                | Effect::Forward(_)
+                | Effect::Suspend
+                | Effect::Redraw
+                | Effect::Quit => {}
             }
         }
         if random.below(2) == 0 {

@@ -382,3 +382,20 @@ fn every_binding_is_handled_without_surprise() {
     }
     assert!(lookup(Context::Terminal, &KeyCode::Char('q').into()).is_none(), "nothing is taken from a terminal");
 }
+
+#[test]
+fn only_the_focused_session_writes_the_clipboard() {
+    let mut bench = Bench::full(140, 40);
+    let writes = |bench: &mut Bench, session: &str| {
+        bench.send(UiEvent::Clipboard { session: session.into(), bytes: b"secret".to_vec() })
+    };
+    assert_eq!(writes(&mut bench, FIRST), [], "looked at, not focused");
+    bench.press("<Enter>");
+    assert_eq!(writes(&mut bench, "serve-00000002"), [], "another one");
+    assert!(!bench.model.log.lines().any(|line| line.text.contains("clipboard")));
+    assert_eq!(writes(&mut bench, FIRST), [Effect::Forward(b"secret".to_vec())]);
+    let said = bench.model.log.notable().map(|line| line.text.clone()).unwrap_or_default();
+    assert_eq!(said, "qwen-coder-32b copied 6 bytes to the clipboard");
+    bench.press("<C-\\>");
+    assert_eq!(writes(&mut bench, FIRST), []);
+}
