@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-use super::command::{Command, StopRequest, SweepRequest, WaitFor, WaitRequest};
+use super::command::{Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest, WaitFor, WaitRequest};
 use super::contract::{CommandLine, HostKind, Kind, LaunchRequest};
+use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::InspectorKind;
+use crate::lifecycle::plan::Choice;
 
 /// A terminal cockpit for model servers and agent shells that never signals the wrong process.
 ///
@@ -53,7 +55,7 @@ pub enum Action {
     /// Stop a session and everything that belongs to it
     Stop(Stop),
     /// Stop a session and start it again
-    Restart(Session),
+    Restart(Restart),
     /// End what earlier stops left behind
     Sweep(Sweep),
     /// Show the processes of a session with their verdicts
@@ -161,6 +163,22 @@ pub struct Stop {
     /// Only show what would be signalled
     #[arg(long)]
     pub dry_run: bool,
+    /// End this kept process, too (an agent, a nested server); only in this stop
+    #[arg(long, value_name = "PID", value_parser = parse_pid)]
+    pub end_kept: Vec<Pid>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `restart`.
+#[derive(Debug, ClapArgs)]
+pub struct Restart {
+    /// Id or unique name
+    pub session: String,
+    /// End this kept process, too (an agent, a nested server); only in this stop
+    #[arg(long, value_name = "PID", value_parser = parse_pid)]
+    pub end_kept: Vec<Pid>,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -174,6 +192,9 @@ pub struct Sweep {
     /// Only show what would be signalled
     #[arg(long)]
     pub dry_run: bool,
+    /// End this kept process of the session, too; only in this sweep
+    #[arg(long, value_name = "PID", value_parser = parse_pid, requires = "session")]
+    pub end_kept: Vec<Pid>,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -200,6 +221,12 @@ pub struct Orphans {
     /// End what is verified; the targets are printed first
     #[arg(long)]
     pub reap: bool,
+    /// Take over those that are alive and whose manager is gone; nobody is signalled
+    #[arg(long, conflicts_with = "reap")]
+    pub adopt: bool,
+    /// With --reap: only show what would be signalled
+    #[arg(long, requires = "reap")]
+    pub dry_run: bool,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -286,6 +313,15 @@ fn parse_word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())
 }
 
+fn parse_pid(text: &str) -> Result<Pid, String> {
+    let raw: i64 = text.parse().map_err(|_| "give the pid of a process".to_owned())?;
+    Pid::try_from(raw)
+}
+
+fn choices(pids: &[Pid]) -> Option<Vec<Choice>> {
+    (!pids.is_empty()).then(|| pids.iter().copied().map(Choice::Pid).collect())
+}
+
 fn parse_variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -327,10 +363,18 @@ impl Action {
             Self::Ls(output) => (Command::List {}, *output),
             Self::Launch(launch) => (Command::Launch(launch.request()), launch.output),
             Self::Stop(stop) => (Command::Stop(stop.request()), stop.output),
-            Self::Restart(of) => (Command::Restart { session: of.session.clone(), confirm: None }, of.output),
-            Self::Sweep(sweep) => {
+            Self::Restart(of) => {
                 let request =
-                    SweepRequest { session: sweep.session.clone(), dry_run: Some(sweep.dry_run), confirm: None };
+                    RestartRequest { session: of.session.clone(), confirm: None, end_kept: choices(&of.end_kept) };
+                (Command::Restart(request), of.output)
+            }
+            Self::Sweep(sweep) => {
+                let request = SweepRequest {
+                    session: sweep.session.clone(),
+                    dry_run: Some(sweep.dry_run),
+                    confirm: None,
+                    end_kept: choices(&sweep.end_kept),
+                };
                 (Command::Sweep(request), sweep.output)
             }
             Self::Tree(of) => (Command::Tree { session: of.session.clone() }, of.output),
@@ -360,8 +404,14 @@ impl Action {
                 (command, extend.output)
             }
             Self::Orphans(orphans) => {
-                let command = Command::Orphans { reap: Some(orphans.reap), session: orphans.session.clone() };
-                (command, orphans.output)
+                let request = OrphansRequest {
+                    reap: Some(orphans.reap),
+                    adopt: Some(orphans.adopt),
+                    session: orphans.session.clone(),
+                    dry_run: Some(orphans.dry_run),
+                    ..OrphansRequest::default()
+                };
+                (Command::Orphans(request), orphans.output)
             }
             Self::Dismiss(of) => (Command::Dismiss { session: of.session.clone() }, of.output),
             Self::Doctor(output) => (Command::Doctor {}, *output),
@@ -400,6 +450,7 @@ impl Stop {
             timeout_s: self.timeout,
             dry_run: Some(self.dry_run),
             confirm: None,
+            end_kept: choices(&self.end_kept),
         }
     }
 }

@@ -94,10 +94,10 @@ impl Batch<'_> {
             | Command::Send { .. }
             | Command::Resize { .. }
             | Command::Logs { .. }
-            | Command::Restart { .. }
+            | Command::Restart(_)
             | Command::Stop(_)
             | Command::Sweep(_)
-            | Command::Orphans { .. }
+            | Command::Orphans(_)
             | Command::Extend { .. }
             | Command::Dismiss { .. }
             | Command::Doctor {}

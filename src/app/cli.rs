@@ -9,12 +9,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::args::{Action, Logs};
-use super::command::{Answer, CheckState, Command, StopRequest, WaitFor, WaitRequest};
+use super::command::{Answer, CheckState, Command, OrphansRequest, StopRequest, WaitFor, WaitRequest};
 use super::contract::HostKind;
 use super::error::{AppError, ErrorKind, Exit};
 use super::foreground::{self, Foreground};
 use super::report;
 use super::runtime::Runtime;
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::receipt::PlanRow;
 use crate::lifecycle::spawn::Spec;
 
 /// Carries a subcommand out and returns how it ended.
@@ -31,6 +33,11 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Ex
     {
         return follow(runtime, logs, interrupted);
     }
+    if let (Command::Orphans(request), false) = (&mut command, as_json)
+        && let Err(error) = preview_reaping(runtime, request)
+    {
+        return finish(&Err(error), as_json);
+    }
     let answer = runtime.execute(&command);
     let exit = finish(&answer, as_json);
     match answer {
@@ -43,6 +50,23 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Ex
         }
         Ok(_) | Err(_) => exit,
     }
+}
+
+/// Prints whom a reaping would signal, before anybody is; exactly those are confirmed.
+fn preview_reaping(runtime: &Runtime, request: &mut OrphansRequest) -> Result<(), AppError> {
+    if request.reap != Some(true) || request.dry_run == Some(true) {
+        return Ok(());
+    }
+    let plan = OrphansRequest { dry_run: Some(true), ..request.clone() };
+    let Answer::Orphans(planned) = runtime.execute(&Command::Orphans(plan))? else { return Ok(()) };
+    let targets = || planned.swept.iter().filter_map(|receipt| receipt.plan.as_ref()).flatten();
+    let targets = || targets().filter(|row| row.signal.is_some());
+    if targets().next().is_some() {
+        planned.swept.iter().for_each(|receipt| say(&report::receipt(receipt)));
+    }
+    let identity = |row: &PlanRow| Some(Identity { pid: row.pid, token: row.start_token.clone()?, pidfd_inode: None });
+    request.confirm = Some(targets().filter_map(identity).collect());
+    Ok(())
 }
 
 fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {

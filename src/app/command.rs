@@ -9,6 +9,7 @@ use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
 use crate::lifecycle::identity::{Identity, StartToken};
 use crate::lifecycle::journal::Entries;
+use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::store::Quarantined;
 use crate::lifecycle::tether::Last;
@@ -71,26 +72,13 @@ pub enum Command {
         receipts: Option<bool>,
     },
     /// Stops a session and starts it again.
-    Restart {
-        /// Which session.
-        session: String,
-        /// The identities of the preview that a person confirmed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        confirm: Option<Vec<Identity>>,
-    },
+    Restart(RestartRequest),
     /// Ends a session and everything that belongs to it.
     Stop(StopRequest),
     /// Ends what earlier stops left behind.
     Sweep(SweepRequest),
     /// What is left of sessions without a manager.
-    Orphans {
-        /// Ends it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reap: Option<bool>,
-        /// Only this one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        session: Option<String>,
-    },
+    Orphans(OrphansRequest),
     /// Lets a session live longer.
     Extend {
         /// Which session.
@@ -184,6 +172,23 @@ pub struct StopRequest {
     /// the stop answer `refused` without a signal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<Vec<Identity>>,
+    /// Kept members to end all the same, in this stop alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_kept: Option<Vec<Choice>>,
+}
+
+/// Fields of `restart`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RestartRequest {
+    /// Which session.
+    pub session: String,
+    /// The identities of the preview that a person confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<Vec<Identity>>,
+    /// Kept members to end all the same, in this stop alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_kept: Option<Vec<Choice>>,
 }
 
 /// Fields of `sweep`.
@@ -199,6 +204,44 @@ pub struct SweepRequest {
     /// The identities of the preview that a person confirmed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<Vec<Identity>>,
+    /// Kept members of the session to end all the same, in this sweep alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_kept: Option<Vec<Choice>>,
+}
+
+/// Fields of `orphans`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OrphansRequest {
+    /// Ends what is left of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reap: Option<bool>,
+    /// Takes over those that are alive and whose manager is gone; signals nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<bool>,
+    /// Only this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// With `reap`: signals nothing and answers with the plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
+    /// With `reap`: the identities of the preview that a person confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<Vec<Identity>>,
+    /// With `reap`: kept members of the session to end all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_kept: Option<Vec<Choice>>,
+}
+
+/// What came of the adoption of one session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adopted {
+    /// Which session.
+    pub session: String,
+    /// It is this manager's own now.
+    pub adopted: bool,
+    /// What was done, or why nothing was.
+    pub reason: String,
 }
 
 /// Where a tmux session is to be found.
@@ -308,19 +351,27 @@ pub struct Orphans {
     pub orphans: Vec<Orphan>,
     /// Records that are left alone.
     pub quarantined: Vec<Quarantined>,
-    /// With `reap`: what was observed.
+    /// With `reap`: what was observed, or with `dry_run` the plans.
     pub swept: Vec<Receipt>,
+    /// With `adopt`: what came of it, for each session whose manager is gone.
+    pub adopted: Vec<Adopted>,
     /// Counters.
     pub report: ReapReport,
     /// It was asked to end them.
     #[serde(skip)]
     pub reaped: bool,
+    /// It was asked to adopt them.
+    #[serde(skip)]
+    pub adopts: bool,
 }
 
 impl Orphans {
-    /// Tells whether a reaping, if one was asked for, left nobody behind.
+    /// Tells whether a reaping, if one was asked for, left nobody behind, and an adoption refused nobody.
     pub fn is_clean(&self) -> bool {
-        self.swept.iter().all(Receipt::is_clean) && (!self.reaped || self.report.failed + self.report.unverifiable == 0)
+        let swept = self.swept.iter().all(|receipt| receipt.plan.is_some() || receipt.is_clean());
+        swept
+            && self.adopted.iter().all(|row| row.adopted)
+            && (!self.reaped || self.report.failed + self.report.unverifiable == 0)
     }
 }
 

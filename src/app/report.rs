@@ -263,10 +263,17 @@ fn orphans(orphans: &Orphans) -> String {
     for record in &orphans.quarantined {
         writeln!(text, "left alone: {}: {}", escape(&record.path.to_string_lossy()), escape(&record.reason)).ok();
     }
+    for row in &orphans.adopted {
+        let word = if row.adopted { "adopted" } else { "not adopted" };
+        writeln!(text, "{}: {word}: {}", row.session, escape(&row.reason)).ok();
+    }
     for receipt in &orphans.swept {
         text.push_str(&self::receipt(receipt));
     }
-    if text.is_empty() { "no orphans\n".into() } else { text }
+    if text.is_empty() {
+        text.push_str(if orphans.adopts { "nobody to adopt\n" } else { "no orphans\n" });
+    }
+    text
 }
 
 fn doctor(checks: &[Check]) -> String {

@@ -60,6 +60,7 @@ fn words() -> Value {
         "host": { "enum": ["pty", "tmux"] },
         "error_kind": { "enum": ["usage", "config", "not_found", "refused", "failed", "unverifiable", "timeout",
             "tmux", "pty", "state", "io", "internal"] },
+        "choice": { "oneOf": [reference("pid"), reference("identity")] },
         "size": { "type": "integer", "minimum": 1, "maximum": 10_000 },
         "seconds": { "type": "number", "minimum": 0 },
         "identity": object(
@@ -101,16 +102,21 @@ fn request() -> Value {
             json!({}),
             json!({ "session": { "type": "string" }, "tail": { "type": "integer", "minimum": 0 }, "receipts": flag() }),
         ),
-        ("restart", session(), json!({ "confirm": list("identity") })),
+        ("restart", session(), json!({ "confirm": list("identity"), "end_kept": list("choice") })),
         (
             "stop",
             session(),
             json!({ "grace_s": reference("seconds"), "force": flag(), "timeout_s": reference("seconds"),
-                "dry_run": flag(), "confirm": list("identity") }),
+                "dry_run": flag(), "confirm": list("identity"), "end_kept": list("choice") }),
         ),
         ("doctor", json!({}), json!({})),
         ("dismiss", session(), json!({})),
-        ("orphans", json!({}), json!({ "reap": flag(), "session": { "type": "string" } })),
+        (
+            "orphans",
+            json!({}),
+            json!({ "reap": flag(), "adopt": flag(), "session": { "type": "string" }, "dry_run": flag(),
+                "confirm": list("identity"), "end_kept": list("choice") }),
+        ),
         (
             "extend",
             json!({ "session": { "type": "string" }, "ceiling_s": { "type": "number", "exclusiveMinimum": 0 } }),
@@ -119,7 +125,8 @@ fn request() -> Value {
         (
             "sweep",
             json!({}),
-            json!({ "session": { "type": "string" }, "dry_run": flag(), "confirm": list("identity") }),
+            json!({ "session": { "type": "string" }, "dry_run": flag(), "confirm": list("identity"),
+                "end_kept": list("choice") }),
         ),
     ];
     let variants = commands.map(|(name, required, optional)| {
@@ -198,7 +205,7 @@ fn results() -> Value {
         "doctor": object(&json!({ "checks": list("check") }), &json!({})),
         "orphans": object(
             &json!({ "orphans": list("session"), "quarantined": list("quarantined"), "swept": list("receipt"),
-                "report": { "type": "object" } }),
+                "adopted": list("adopted"), "report": { "type": "object" } }),
             &json!({}),
         ),
         "recipes": object(&json!({ "recipes": list("recipe") }), &json!({})),
@@ -294,6 +301,10 @@ fn rows() -> Value {
             &json!({ "name": text(), "state": { "enum": ["ok", "warn", "fail"] }, "detail": text() }),
             &json!({ "way_out": text() }),
         ),
+        "adopted": object(
+            &json!({ "session": text(), "adopted": { "type": "boolean" }, "reason": text() }),
+            &json!({}),
+        ),
         "quarantined": object(&json!({ "path": text(), "reason": text() }), &json!({})),
         "recipe": object(
             &json!({ "name": text(), "kind": reference("kind"), "host": reference("host"), "command": text(),
@@ -355,6 +366,7 @@ mod tests {
             json!({ "id": 1, "cmd": "hello" }),
             json!({ "cmd": "stop", "session": "x", "grace_s": 0.5, "async": true }),
             json!({ "cmd": "launch", "command": ["sleep", "1"], "host": "pty" }),
+            json!({ "cmd": "stop", "session": "x", "end_kept": [4, { "pid": 5, "start_token": "procfs:b:1" }] }),
             json!({ "id": null, "ok": false, "error": { "kind": "usage", "message": "m" } }),
             json!({ "event": "lagged", "missed": 3, "seq": 1, "t_ms": 0 }),
         ];
@@ -370,6 +382,7 @@ mod tests {
         for line in [
             json!({ "cmd": "stop" }),
             json!({ "cmd": "stop", "session": "x", "grce_s": 1 }),
+            json!({ "cmd": "stop", "session": "x", "end_kept": [0] }),
             json!({ "cmd": "launch", "kind": "server" }),
             json!({ "event": "lagged", "seq": 1, "t_ms": 0 }),
             json!({ "id": 1, "ok": true }),

@@ -133,6 +133,15 @@ pub struct Identity {
     pub pidfd_inode: Option<u64>,
 }
 
+impl Identity {
+    /// Tells whether this claim names a process: pid and start token agree, and the inode where both know it.
+    pub fn names(&self, process: &Self) -> bool {
+        self.pid == process.pid
+            && self.token == process.token
+            && self.pidfd_inode.is_none_or(|inode| process.pidfd_inode.is_none_or(|other| other == inode))
+    }
+}
+
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.pid, self.token)

@@ -14,7 +14,7 @@ pub mod inspect;
 pub mod journal;
 mod kept;
 pub mod kill;
-mod plan;
+pub mod plan;
 pub mod reap;
 pub mod receipt;
 pub mod restart;

@@ -1,11 +1,60 @@
 //! What a stop would do, and whether what a person confirmed still holds. Pure.
 
-use super::identity::Identity;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::identity::{Identity, Pid};
 use super::receipt::{Membership, PlanRow};
 use super::rows::known_command_of;
 use super::teardown::Ladder;
 use super::tree::{Captured, Fate, Member};
 use super::verdict::VerdictKind;
+
+/// A kept daemon that a person chose to end, as they named it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a kept process is named by its pid or by {pid, start_token}")]
+pub enum Choice {
+    /// By its number: whoever has it when the stop looks.
+    Pid(Pid),
+    /// As a preview showed it.
+    Identity(Identity),
+}
+
+impl Choice {
+    fn names(&self, process: &Identity) -> bool {
+        match self {
+            Self::Pid(pid) => *pid == process.pid,
+            Self::Identity(shown) => shown.names(process),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pid(pid) => pid.fmt(f),
+            Self::Identity(shown) => shown.pid.fmt(f),
+        }
+    }
+}
+
+/// Returns the kept members that were chosen to be ended.
+///
+/// # Errors
+/// Names the choices that are no kept members, or not the ones that were shown.
+pub(super) fn chosen(captured: &Captured, choices: &[Choice]) -> Result<Vec<Identity>, String> {
+    let kept = || captured.members.iter().filter(|member| matches!(member.fate, Fate::Keep(_)));
+    let find = |choice: &Choice| kept().map(|member| member.pinned.identity()).find(|kept| choice.names(kept));
+    let wrong: Vec<String> =
+        choices.iter().filter(|choice| find(choice).is_none()).map(|choice| format!("pid {choice}")).collect();
+    if wrong.is_empty() {
+        return Ok(choices.iter().filter_map(find).cloned().collect());
+    }
+    let known: Vec<String> = kept().map(|member| member.pinned.identity().pid.to_string()).collect();
+    let known = if known.is_empty() { "nobody is kept in it".into() } else { format!("kept are {}", known.join(", ")) };
+    Err(format!("{} is not a kept process of it: {known}", wrong.join(", ")))
+}
 
 /// Returns one row for each member and each process that could not be bound.
 pub(super) fn rows(captured: &Captured, ladder: &Ladder) -> Vec<PlanRow> {
@@ -51,19 +100,12 @@ fn because(member: &Member) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Checks that every process to be ended was confirmed, or joined by an unbroken chain of parents.
+/// Checks that every process to be ended was confirmed, was `chosen`, or joined by an unbroken chain of parents.
 ///
 /// # Errors
 /// Names the newcomers.
-pub(super) fn newcomers(captured: &Captured, confirmed: &[Identity]) -> Result<(), String> {
-    let known = |identity: &Identity| {
-        // A preview shows pid and token; the inode is compared where both know it.
-        confirmed.iter().any(|shown| {
-            shown.pid == identity.pid
-                && shown.token == identity.token
-                && shown.pidfd_inode.is_none_or(|inode| identity.pidfd_inode == Some(inode))
-        })
-    };
+pub(super) fn newcomers(captured: &Captured, confirmed: &[Identity], chosen: &[Identity]) -> Result<(), String> {
+    let known = |identity: &Identity| confirmed.iter().chain(chosen).any(|shown| shown.names(identity));
     let new = captured
         .to_end()
         .filter(|member| !member.membership.contains(&Membership::Tree) && !known(member.pinned.identity()));

@@ -81,6 +81,43 @@ pub fn decide(view: &View) -> Decision {
     if all().any(|verdict| verdict == Foreign) { Decision::Foreign } else { Decision::AlreadyGone }
 }
 
+/// Tells whether a manager may take a session over as its own.
+///
+/// # Errors
+/// Says why not, and the way out where there is one.
+pub fn adoptable(view: &View) -> Result<(), &'static str> {
+    use VerdictKind::{Foreign, Gone, Owned, Unverifiable};
+    if !view.same_namespaces {
+        return Err("it was recorded in another pid or time namespace");
+    }
+    if !view.same_boot {
+        return Err("nothing of it is left: it was recorded before the last boot");
+    }
+    match view.spawner {
+        Gone | Foreign => {}
+        Owned => return Err("its manager is alive"),
+        Unverifiable => return Err("nobody can tell whether its manager is gone"),
+    }
+    if !view.background {
+        return Err(
+            "its terminal went with its owner: there is nothing to take over; `orphans --reap` ends what is left",
+        );
+    }
+    match view.workload {
+        Owned => {}
+        Gone => return Err("its workload has ended"),
+        Foreign => return Err("its pid names another process now"),
+        Unverifiable => return Err("the identity of its workload cannot be verified"),
+    }
+    if view.warden == Some(Unverifiable) {
+        return Err("the identity of its warden cannot be verified");
+    }
+    if view.expired {
+        return Err("its ceiling has come; `extend` gives it more time");
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +158,38 @@ mod tests {
         check(|v| (v.spawner, v.expired, v.workload) = (Owned, true, Owned), Decision::TearDown);
         check(|v| (v.settled, v.warden) = (true, Some(Owned)), Decision::Keep);
         check(|v| (v.settled, v.warden) = (true, Some(Gone)), Decision::AlreadyGone);
+    }
+
+    /// Only what is verified is taken over, and only from nobody.
+    #[test]
+    fn the_whole_table_of_adoptions() {
+        for bits in 0..16_u8 {
+            let on = |bit: u8| bits & (1 << bit) != 0;
+            for spawner in VerdictKind::ALL {
+                for warden in VerdictKind::ALL {
+                    for workload in VerdictKind::ALL {
+                        let view = View {
+                            same_boot: on(0),
+                            same_namespaces: on(1),
+                            background: on(2),
+                            expired: on(3),
+                            spawner,
+                            warden: Some(warden),
+                            workload,
+                            ..view()
+                        };
+                        let expected = on(0)
+                            && on(1)
+                            && on(2)
+                            && !on(3)
+                            && matches!(spawner, Gone | Foreign)
+                            && warden != Unverifiable
+                            && workload == Owned;
+                        assert_eq!(adoptable(&view).is_ok(), expected, "{view:?}");
+                    }
+                }
+            }
+        }
     }
 
     #[test]

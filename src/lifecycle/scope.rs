@@ -28,8 +28,8 @@ pub struct Scope {
     pub known: Vec<(Identity, BTreeSet<Membership>)>,
     /// `reparented` members that are not members in another way are reported, not ended.
     pub report_escapees: bool,
-    /// Kept daemons that a person chose to end all the same.
-    pub end_kept: bool,
+    /// Kept daemons that a person chose to end all the same: in this stop, and nobody else.
+    pub end_kept: Vec<Identity>,
 }
 
 /// How much of the process table a capture reads.

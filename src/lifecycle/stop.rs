@@ -12,7 +12,7 @@ use super::conduct::{Ended, Observed, Stage, conduct};
 use super::guard::Guard;
 use super::identity::{Identity, Pid};
 use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
-use super::plan;
+use super::plan::{self, Choice};
 use super::receipt::{Bystander, Outcome, OutcomeKind, Receipt, Refused, StillHeld};
 use super::rows::{LEFT_THE_TREE, bystander, known_command_of, lookalikes, marked, row};
 use super::teardown::{Ladder, State};
@@ -55,6 +55,8 @@ pub struct Order<'a> {
     pub dry_run: bool,
     /// The identities of a preview that a person confirmed.
     pub confirm: Option<&'a [Identity]>,
+    /// Kept members that a person chose to end in this stop.
+    pub end_kept: &'a [Choice],
     /// When it must have ended.
     pub timeout: Option<Duration>,
     /// Ends only what is left: the host is gone already.
@@ -70,6 +72,9 @@ pub enum Refusal {
     /// Processes joined after the preview.
     #[error("the session changed since the preview: {0}")]
     Changed(String),
+    /// Somebody was chosen who is not kept in it.
+    #[error("{0}")]
+    NotKept(String),
     /// The host did not answer.
     #[error("{0}")]
     Host(String),
@@ -90,11 +95,13 @@ pub fn stop(
     observe: &mut dyn FnMut(Observed),
 ) -> Result<Receipt, Refusal> {
     let begun = Instant::now();
-    let scope = host.scope().map_err(Refusal::Host)?;
-    let captured = capture(&scope, Depth::Host, guard, inspector);
+    let mut scope = host.scope().map_err(Refusal::Host)?;
+    let mut captured = capture(&scope, Depth::Host, guard, inspector);
     if let Some(me) = captured.members.iter().map(|member| member.pinned.identity().pid).find(|pid| guard.is_me(*pid)) {
         return Err(Refusal::HoldsUs(me));
     }
+    scope.end_kept = plan::chosen(&captured, order.end_kept).map_err(Refusal::NotKept)?;
+    captured.end_kept(&scope.end_kept);
     // The rows read every command line, which is what a plan and a refusal show.
     let watched = scope
         .warden
@@ -102,7 +109,7 @@ pub fn stop(
         .is_some_and(|warden| captured.supervisors.iter().any(|s| s.pinned.identity().pid == warden.pid));
     let mut receipt = begin(order, host.name(), &captured, inspector);
     if let Some(confirmed) = order.confirm {
-        plan::newcomers(&captured, confirmed).map_err(Refusal::Changed)?;
+        plan::newcomers(&captured, confirmed, &scope.end_kept).map_err(Refusal::Changed)?;
     }
     if order.dry_run {
         receipt.plan = Some(plan::rows(&captured, &order.ladder));

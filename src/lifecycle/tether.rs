@@ -107,8 +107,11 @@ pub struct Tether {
     pub pidns_inode: Option<u64>,
     /// Inode of the time namespace.
     pub timens_inode: Option<u64>,
-    /// The manager that launched it.
+    /// The manager that launched it, or has adopted it since.
     pub spawner: Identity,
+    /// Its launcher is gone, and another manager has taken it over.
+    #[serde(default)]
+    pub adopted: bool,
     /// Its warden.
     pub warden: Option<Identity>,
     /// Its front, in tmux.
@@ -234,7 +237,7 @@ impl Tether {
             panes,
             known: self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect(),
             report_escapees: self.report_escapees,
-            end_kept: false,
+            end_kept: Vec::new(),
         }
     }
 }
@@ -285,6 +288,7 @@ pub(super) fn sample() -> Tether {
         pidns_inode: Some(1),
         timens_inode: Some(1),
         spawner: identity(7),
+        adopted: false,
         warden: Some(identity(8)),
         front: None,
         workload: Workload { identity: identity(9), pgid: 9, sid: 9 },

@@ -84,6 +84,15 @@ impl Captured {
         Self { members: Vec::new(), supervisors: Vec::new(), unbound: Vec::new(), blind: true, complete: false }
     }
 
+    /// Has the chosen kept members ended as well.
+    pub(super) fn end_kept(&mut self, chosen: &[Identity]) {
+        for member in &mut self.members {
+            if chosen.contains(member.pinned.identity()) {
+                member.fate = Fate::End;
+            }
+        }
+    }
+
     /// Returns the members that a stop ends.
     pub fn to_end(&self) -> impl Iterator<Item = &Member> {
         self.members.iter().filter(|member| member.fate == Fate::End)
@@ -326,9 +335,11 @@ fn fate(
     if let Some(reason) = guard.protects(facts) {
         return Fate::Refuse(reason);
     }
-    if let (_, Some(what)) = borders.of(facts)
-        && !scope.end_kept
-    {
+    // A daemon that closes its socket on the way out is not recognised any more; the choice still holds.
+    if scope.end_kept.iter().any(|chosen| chosen.names(pinned.identity())) {
+        return Fate::End;
+    }
+    if let (_, Some(what)) = borders.of(facts) {
         return Fate::Keep(what);
     }
     let escaped = membership.iter().all(|how| *how == Membership::Reparented);

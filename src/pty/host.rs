@@ -59,7 +59,7 @@ const fn winsize(size: Size) -> Winsize {
 pub trait Sink: Send + 'static {
     /// The screen shows something new.
     fn changed(&mut self);
-    /// A bell, a title, a clipboard.
+    /// A bell, a title.
     fn notice(&mut self, notice: Notice);
 }
 

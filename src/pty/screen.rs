@@ -109,8 +109,6 @@ pub enum Notice {
     Bell,
     /// The title changed; without control characters.
     Title(String),
-    /// The clipboard was set (OSC 52): the decoded bytes, at most 64 KiB.
-    Clipboard(Vec<u8>),
     /// The emulator failed and was replaced; the visible screen is lost, the history is not.
     EmulatorReset(String),
 }
@@ -186,6 +184,12 @@ impl Screen {
     /// Returns what happened since the last call, at most the last notice of each kind.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         self.parser.callbacks_mut().take_notices()
+    }
+
+    /// Returns what the program put on the clipboard last (OSC 52) since the last call: the decoded bytes, at most
+    /// 64 KiB. Whoever shows the screen decides whether it gets there.
+    pub fn take_clipboard(&mut self) -> Option<Vec<u8>> {
+        self.parser.callbacks_mut().clipboard.take()
     }
 
     // ---- looking ----

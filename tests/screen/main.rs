@@ -5,6 +5,9 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
+mod clipboard;
+mod orphans;
+
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -50,12 +53,27 @@ impl Terminal {
 
     /// Starts the screen and waits for its first words.
     fn start(&self) {
+        self.start_to("No sessions yet");
+    }
+
+    /// Starts the screen and waits until it shows a text.
+    fn start_to(&self, wanted: &str) {
         let state = self.state();
         let own = format!("{}o", self.socket);
         let line =
             format!("{} --state-dir {} --tmux-socket {own}", env!("CARGO_BIN_EXE_cookbook-tui"), state.display());
         self.line(&line);
-        self.await_text("No sessions yet");
+        self.await_text(wanted);
+    }
+
+    /// Confirms the preview with this title: asked again until it has been on the screen and counts.
+    fn confirm(&self, title: &str) {
+        let until = Instant::now() + PATIENCE;
+        while self.text().contains(title) {
+            assert!(Instant::now() < until, "{}", self.text());
+            self.key("y");
+            std::thread::sleep(Duration::from_millis(150));
+        }
     }
 
     fn key(&self, key: &str) {
@@ -167,13 +185,7 @@ fn check_a_whole_visit(cols: u16, rows: u16) {
     terminal.key("x");
     terminal.await_text("Stop: shell");
     terminal.await_that("the plan", |text| text.contains("signalled") || text.contains("to signal"));
-    // Asked again until the preview has been on the screen and counts.
-    let until = Instant::now() + PATIENCE;
-    while terminal.text().contains("Stop: shell") {
-        assert!(Instant::now() < until, "{}", terminal.text());
-        terminal.key("y");
-        std::thread::sleep(Duration::from_millis(150));
-    }
+    terminal.confirm("Stop: shell");
     assert!(ends(&shell));
     terminal.await_that("the word that it ended", |text| {
         text.contains("HUP") || text.contains("stopped") || text.contains("ended")
@@ -268,4 +280,23 @@ fn a_suspended_screen_holds_up_no_session() {
         terminal.key("y");
         std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// Two pasted lines are seen as two, start nothing by themselves, and run as two.
+#[test]
+fn a_pasted_script_stays_a_script() {
+    let terminal = Terminal::new(100, 30);
+    terminal.start();
+    terminal.key("s");
+    terminal.await_text("Start");
+    terminal.key(":");
+    terminal.await_text("A command for sh -c");
+    terminal.tmux(&["set-buffer", "echo first-$((1 + 1))\necho second-$((1 + 2)); read -r line\n"]);
+    // As a terminal pastes: in brackets where they were asked for, with CR for line ends.
+    assert!(terminal.tmux(&["paste-buffer", "-p"]).status.success());
+    terminal.await_text("2 lines: sh runs them as a script");
+    terminal.await_text("↵echo second");
+    assert_eq!(terminal.workloads(), [], "nothing was started yet");
+    terminal.key("Enter");
+    terminal.await_that("the output of both lines", |text| text.contains("first-2") && text.contains("second-3"));
 }

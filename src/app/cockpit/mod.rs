@@ -10,7 +10,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::command::Command;
+use super::command::{Answer, Command, OrphansRequest};
 use super::contract::SessionRow;
 use super::error::{AppError, ErrorKind};
 use super::runtime::Runtime;
@@ -20,6 +20,8 @@ use view::TmuxView;
 
 /// Time between two looks at the rows.
 const TICK: Duration = Duration::from_secs(1);
+/// Time between two looks for orphans.
+const ORPHANS: Duration = Duration::from_secs(5);
 /// How long the view of tmux may take to let go at the end.
 const LET_GO: Duration = Duration::from_millis(300);
 /// Shortest time between two words about a changed screen: more than a display shows.
@@ -80,6 +82,7 @@ impl Cockpit for Bridge {
             let result = inner.runtime.execute(&command);
             inner.tell(UiEvent::Answered { ticket, result });
             inner.tell(UiEvent::Sessions(inner.runtime.rows()));
+            inner.tell_orphans();
         };
         if std::thread::Builder::new().spawn(work).is_err() {
             let error = AppError::new(ErrorKind::Io, "the system refuses another thread; try again");
@@ -142,6 +145,12 @@ impl Inner {
     fn tell(&self, event: UiEvent) {
         // A screen that has left hears nothing more.
         self.events.send(event).ok();
+    }
+
+    fn tell_orphans(&self) {
+        if let Ok(Answer::Orphans(orphans)) = self.runtime.execute(&Command::Orphans(OrphansRequest::default())) {
+            self.tell(UiEvent::Orphans(orphans));
+        }
     }
 
     /// Finds the screen of a session, attaching to tmux where it lives there.
@@ -208,7 +217,12 @@ fn refresh_rows(inner: &Arc<Inner>) {
     std::thread::spawn(move || {
         let mut before: Vec<SessionRow> = Vec::new();
         let mut tree_before = None;
+        let mut orphans_at = None;
         loop {
+            if orphans_at.is_none_or(|at: Instant| at.elapsed() >= ORPHANS) {
+                inner.tell_orphans();
+                orphans_at = Some(Instant::now());
+            }
             let rows = inner.runtime.rows();
             if rows != before {
                 inner.tell(UiEvent::Sessions(rows.clone()));

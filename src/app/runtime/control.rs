@@ -166,10 +166,10 @@ fn refused(message: String) -> AppError {
 /// Returns the session of a command that only the owner of a PTY can carry out.
 fn asks_the_owner(command: &Command) -> Option<&str> {
     match command {
-        Command::Screen { session, .. }
-        | Command::Send { session, .. }
-        | Command::Resize { session, .. }
-        | Command::Restart { session, .. } => Some(session),
+        Command::Screen { session, .. } | Command::Send { session, .. } | Command::Resize { session, .. } => {
+            Some(session)
+        }
+        Command::Restart(request) => Some(&request.session),
         Command::Stop(request) => Some(&request.session),
         Command::Sweep(request) => request.session.as_deref(),
         Command::Wait(request) if matches!(request.what, WaitFor::Output | WaitFor::Ready) => Some(&request.session),
@@ -281,7 +281,7 @@ fn patience(command: &Command) -> Option<Duration> {
     if let Command::Stop(request) = command {
         return Some(STOP + given(request.timeout_s.or(request.grace_s).unwrap_or_default()));
     }
-    Some(if matches!(command, Command::Sweep(_) | Command::Restart { .. }) { STOP } else { AT_ONCE })
+    Some(if matches!(command, Command::Sweep(_) | Command::Restart(_)) { STOP } else { AT_ONCE })
 }
 
 /// Reads the answer to a command back from its JSON.
@@ -295,7 +295,7 @@ fn answer(command: &Command, value: Value) -> serde_json::Result<Answer> {
     if let Command::Stop(_) | Command::Sweep(_) = command {
         return serde_json::from_value(value).map(Answer::Receipt);
     }
-    if let Command::Restart { .. } = command {
+    if let Command::Restart(_) = command {
         let receipt = serde_json::from_value(value.get("receipt").cloned().unwrap_or_default())?;
         return serde_json::from_value(value).map(|launched| Answer::Restarted { receipt, launched });
     }

@@ -397,6 +397,7 @@ impl Inner {
             pidns_inode: namespace("pid"),
             timens_inode: namespace("time"),
             spawner: self.me.clone(),
+            adopted: false,
             warden: Some(waiting.warden.identity().clone()),
             workload: tether::Workload {
                 identity: waiting.workload.identity().clone(),
@@ -533,7 +534,7 @@ impl Sink for ScreenSink {
         let reason = match notice {
             Notice::Bell => "bell".to_owned(),
             Notice::EmulatorReset(reason) => format!("its screen was reset: {reason}"),
-            Notice::Title(_) | Notice::Clipboard(_) => return,
+            Notice::Title(_) => return,
         };
         self.inner.publish(Event::Attention { session: self.session.clone(), reason });
     }

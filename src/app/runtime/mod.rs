@@ -12,6 +12,7 @@ mod environment;
 mod hosts;
 pub mod hub;
 mod launch;
+mod orphans;
 mod query;
 mod reaper;
 mod restarts;
@@ -172,12 +173,10 @@ impl Runtime {
                 let message = "logs: missing field `session`; only receipts are shown of all sessions";
                 Err(AppError::new(ErrorKind::Usage, message))
             }
-            Command::Restart { session, confirm } => inner.restart(session, confirm.as_deref()),
+            Command::Restart(request) => inner.restart(request),
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
-            Command::Orphans { reap, session } => inner
-                .orphans(reap.unwrap_or(false), session.as_deref())
-                .map(|orphans| Answer::Orphans(Box::new(orphans))),
+            Command::Orphans(request) => inner.orphans(request).map(|orphans| Answer::Orphans(Box::new(orphans))),
             Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
             Command::Dismiss { session } => inner.dismiss_over(session).map(|()| Answer::Done),
             Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),

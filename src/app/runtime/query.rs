@@ -84,7 +84,7 @@ impl Inner {
             ports: state.sample.ports.clone(),
             exit_code: state.exit.as_ref().and_then(|exit| exit.code),
             signal: state.exit.as_ref().and_then(|exit| exit.signal.clone()),
-            adopted: false,
+            adopted: tether.adopted,
             owner,
             not_after: Some(tether.not_after_wall),
             containment,

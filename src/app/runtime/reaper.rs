@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
-use super::query::rows_of;
 use super::session::Session;
-use crate::app::command::{Orphan, Orphans, ReapReport};
+use super::stopper::How;
+use crate::app::command::ReapReport;
 use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::reap::{Decision, View, decide};
-use crate::lifecycle::receipt::{ProcessRow, Receipt};
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::store::read_json;
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
@@ -58,36 +58,17 @@ impl Inner {
                         over.push(session);
                     }
                 }
-                Decision::TearDown => match self.end_unattended(&session, false) {
-                    Ok(receipt) if receipt.dead == Some(true) => {
-                        report.torn_down += 1;
-                        swept.push(receipt);
-                    }
-                    Ok(receipt) => {
-                        report.failed += 1;
-                        swept.push(receipt);
-                    }
-                    Err(error) => {
+                other @ (Decision::TearDown
+                | Decision::AlreadyGone
+                | Decision::Foreign
+                | Decision::Unverifiable
+                | Decision::Failed
+                | Decision::Quarantine) => {
+                    if let Err(error) = self.reap_one(&session, other, How::default(), &mut report, &mut swept) {
                         tracing::warn!(session = session.id, %error, "a record could not be swept");
                         report.unverifiable += 1;
                     }
-                },
-                Decision::AlreadyGone => {
-                    report.already_gone += 1;
-                    // A dead pane keeps its tmux session open.
-                    if self.host_is_open(&session) {
-                        swept.extend(self.end_unattended(&session, false).ok());
-                    } else {
-                        self.dismiss(&session);
-                    }
                 }
-                Decision::Foreign => {
-                    report.foreign += 1;
-                    self.dismiss(&session);
-                }
-                Decision::Unverifiable => report.unverifiable += 1,
-                Decision::Failed => report.failed += 1,
-                Decision::Quarantine => report.quarantined += 1,
             }
         }
         report.ended = self.tell_ended();
@@ -100,7 +81,51 @@ impl Inner {
         (report, swept)
     }
 
-    fn host_is_open(&self, session: &Session) -> bool {
+    /// Does with one record what was decided, and counts it.
+    ///
+    /// # Errors
+    /// When nothing could be done with what is to be ended.
+    pub(super) fn reap_one(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        decision: Decision,
+        how: How<'_>,
+        report: &mut ReapReport,
+        swept: &mut Vec<Receipt>,
+    ) -> Result<(), AppError> {
+        match decision {
+            Decision::Keep | Decision::TearDown => {
+                let receipt = self.end(session, How { reap: true, ..how })?;
+                match receipt.dead {
+                    _ if how.dry_run => report.kept += 1,
+                    Some(true) => report.torn_down += 1,
+                    Some(false) | None => report.failed += 1,
+                }
+                swept.push(receipt);
+            }
+            Decision::AlreadyGone => {
+                report.already_gone += 1;
+                // A dead pane keeps its tmux session open.
+                if self.host_is_open(session) {
+                    swept.extend(self.end(session, How { reap: true, ..how }).ok());
+                } else if !how.dry_run {
+                    self.dismiss(session);
+                }
+            }
+            Decision::Foreign => {
+                report.foreign += 1;
+                if !how.dry_run {
+                    self.dismiss(session);
+                }
+            }
+            Decision::Unverifiable => report.unverifiable += 1,
+            Decision::Failed => report.failed += 1,
+            Decision::Quarantine => report.quarantined += 1,
+        }
+        Ok(())
+    }
+
+    pub(super) fn host_is_open(&self, session: &Session) -> bool {
         super::hosts::is_open(self, session, session.tether().tmux.as_ref())
     }
 
@@ -141,7 +166,7 @@ impl Inner {
         sessions.order.retain(|id| *id != session.id);
     }
 
-    fn view(&self, tether: &Tether) -> View {
+    pub(super) fn view(&self, tether: &Tether) -> View {
         let judge = |claim| verify(claim, &self.inspector).kind;
         let same = |recorded: Option<u64>, name| match (recorded, self.inspector.namespace(name)) {
             (Some(recorded), Some(ours)) => recorded == ours,
@@ -179,7 +204,7 @@ impl Inner {
     }
 
     /// Says which sessions their wardens ended while nobody watched, and forgets what was kept to say so.
-    fn tell_ended(&self) -> Vec<String> {
+    pub(super) fn tell_ended(&self) -> Vec<String> {
         let mut told = Vec::new();
         for session in self.store.receipts() {
             // Whoever holds the lock is writing it right now.
@@ -196,83 +221,5 @@ impl Inner {
             self.store.forget(&session);
         }
         told
-    }
-
-    /// Answers `orphans`: who is left without a manager, and, if asked, ends them.
-    pub(super) fn orphans(self: &Arc<Self>, reap: bool, session: Option<&str>) -> Result<Orphans, AppError> {
-        let only = session.map(|reference| self.find(reference)).transpose()?;
-        self.take_in();
-        let mut orphans = Vec::new();
-        let mut swept = Vec::new();
-        for session in self.all() {
-            if session.pty.is_some()
-                || session.state().settled
-                || only.as_ref().is_some_and(|only| only.id != session.id)
-            {
-                continue;
-            }
-            let tether = session.tether();
-            let view = self.view(&tether);
-            let decision = decide(&view);
-            let left_behind = tether.last.is_some() || !tether.captured.is_empty();
-            if decision == Decision::Keep && !left_behind {
-                continue;
-            }
-            self.sample_one(&session);
-            orphans.push(orphan(self, &session, decision));
-            if reap && matches!(decision, Decision::TearDown | Decision::Keep) {
-                swept.push(self.end_unattended(&session, only.is_some())?);
-            }
-        }
-        let (report, more) = if reap { self.reap() } else { (self.count(), Vec::new()) };
-        swept.extend(more);
-        Ok(Orphans { orphans, quarantined: self.lock().quarantined.clone(), swept, report, reaped: reap })
-    }
-
-    fn left_of(session: &Session) -> Vec<ProcessRow> {
-        let rows = rows_of(&session.state());
-        rows.into_iter().filter(|row| row.verdict != VerdictKind::Gone).collect()
-    }
-
-    /// Counts what a sweep would do, without doing it.
-    fn count(&self) -> ReapReport {
-        let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
-        report.quarantined = self.lock().quarantined.len();
-        for session in self.all() {
-            if session.pty.is_some() || session.state().settled {
-                continue;
-            }
-            report.seen += 1;
-            match decide(&self.view(&session.tether())) {
-                Decision::Keep => report.kept += 1,
-                Decision::TearDown | Decision::Failed => report.failed += 1,
-                Decision::AlreadyGone => report.already_gone += 1,
-                Decision::Foreign => report.foreign += 1,
-                Decision::Unverifiable => report.unverifiable += 1,
-                Decision::Quarantine => report.quarantined += 1,
-            }
-        }
-        report
-    }
-}
-
-fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
-    let row = inner.session_row(session);
-    let tether = session.tether();
-    let why = match decision {
-        Decision::Keep => "a stop did not end everything",
-        Decision::TearDown => "its manager is gone, or its ceiling has come",
-        Decision::AlreadyGone => "nothing is left of it",
-        Decision::Foreign => "its pids name other processes now",
-        Decision::Unverifiable => "nobody can tell what is left of it",
-        Decision::Failed => "its leader is gone, but not everything that was with it",
-        Decision::Quarantine => "it was recorded in another pid or time namespace",
-    };
-    Orphan {
-        age_s: (boottime() - tether.spawned_at).max(0.0),
-        reason: tether.last.as_ref().map_or_else(|| why.to_owned(), |last| last.reason.clone()),
-        last: tether.last,
-        left: Inner::left_of(session),
-        row,
     }
 }

@@ -7,7 +7,7 @@ use super::hosts::{SessionHost, guard, is_open, named};
 use super::launch::grace;
 use super::session::Session;
 use super::{Inner, not_found};
-use crate::app::command::{Answer, StopRequest, SweepRequest};
+use crate::app::command::{Answer, RestartRequest, StopRequest, SweepRequest};
 use crate::app::config::Stop;
 use crate::app::contract::{CommandLine, HostKind, LaunchRequest, Phase};
 use crate::app::error::{AppError, ErrorKind};
@@ -17,6 +17,7 @@ use crate::lifecycle::clock;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::journal::{Act, By};
+use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop, total};
@@ -26,24 +27,25 @@ use crate::lifecycle::tether::{Last, Tether};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// How long another process may hold the lock of a session: its own ladder, and some.
-const LOCK_PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const LOCK_PATIENCE: Duration = Duration::from_secs(20);
 /// How long a recipe's own stop command may take.
 const STOP_COMMAND: Duration = Duration::from_secs(30);
 
-/// The part of a request that stop, sweep and restart share.
+/// The part of a request that stop, sweep, restart and a reaping share.
 #[derive(Clone, Copy, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent wishes")]
-struct How<'a> {
-    grace_s: Option<f64>,
-    force: bool,
-    timeout_s: Option<f64>,
-    dry_run: bool,
-    confirm: Option<&'a [Identity]>,
-    sweep: bool,
+pub(super) struct How<'a> {
+    pub(super) grace_s: Option<f64>,
+    pub(super) force: bool,
+    pub(super) timeout_s: Option<f64>,
+    pub(super) dry_run: bool,
+    pub(super) confirm: Option<&'a [Identity]>,
+    pub(super) sweep: bool,
+    pub(super) end_kept: &'a [Choice],
     /// It is the sweep of the records that ends it.
-    reap: bool,
+    pub(super) reap: bool,
     /// Ends those that the recipe only reports, too: a person has named the session and seen them.
-    end_escapees: bool,
+    pub(super) end_escapees: bool,
 }
 
 impl Inner {
@@ -55,14 +57,10 @@ impl Inner {
             timeout_s: request.timeout_s,
             dry_run: request.dry_run.unwrap_or(false),
             confirm: request.confirm.as_deref(),
+            end_kept: request.end_kept.as_deref().unwrap_or_default(),
             ..How::default()
         };
         self.end(&session, how)
-    }
-
-    /// Ends what is left of a session that nobody looks after.
-    pub(super) fn end_unattended(self: &Arc<Self>, session: &Arc<Session>, named: bool) -> Result<Receipt, AppError> {
-        self.end(session, How { end_escapees: named, reap: true, ..How::default() })
     }
 
     /// Lets a session live until `seconds` from now, which may be sooner than before.
@@ -96,6 +94,7 @@ impl Inner {
         let how = How {
             dry_run: request.dry_run.unwrap_or(false),
             confirm: request.confirm.as_deref(),
+            end_kept: request.end_kept.as_deref().unwrap_or_default(),
             sweep: true,
             ..How::default()
         };
@@ -109,6 +108,10 @@ impl Inner {
                 return Err(AppError::new(ErrorKind::Refused, message));
             }
             return self.end(&session, how);
+        }
+        if !how.end_kept.is_empty() {
+            let message = "end_kept names processes of one session: say which with session";
+            return Err(AppError::new(ErrorKind::Usage, message));
         }
         self.take_in();
         let mut receipts = Vec::new();
@@ -139,10 +142,15 @@ impl Inner {
         !over
     }
 
-    pub(super) fn restart(self: &Arc<Self>, reference: &str, confirm: Option<&[Identity]>) -> Result<Answer, AppError> {
-        let session = self.find(reference)?;
+    pub(super) fn restart(self: &Arc<Self>, asked: &RestartRequest) -> Result<Answer, AppError> {
+        let session = self.find(&asked.session)?;
         let request = self.request_of(&session)?;
-        let receipt = self.end(&session, How { confirm, ..How::default() })?;
+        let how = How {
+            confirm: asked.confirm.as_deref(),
+            end_kept: asked.end_kept.as_deref().unwrap_or_default(),
+            ..How::default()
+        };
+        let receipt = self.end(&session, how)?;
         if !receipt.is_clean() || receipt.dead != Some(true) {
             let message = format!(
                 "{} was not started again, because its stop did not end everything; see its receipt",
@@ -207,7 +215,7 @@ impl Inner {
         threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
     }
 
-    fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
+    pub(super) fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
         if let Some(owner) = self.owner(session) {
             let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
             return Err(AppError::new(ErrorKind::Refused, message));
@@ -264,6 +272,7 @@ impl Inner {
             ladder,
             dry_run: how.dry_run,
             confirm: how.confirm,
+            end_kept: how.end_kept,
             timeout: timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())),
             // A session that is over is closed like any other; `sweep` without a host is the warden's.
             sweep: false,
@@ -322,7 +331,7 @@ impl Inner {
         tether.containment.iter().filter(|how| *how != "warden" || held || over).cloned().collect()
     }
 
-    fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {
+    pub(super) fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {
         self.store.lock(session, patience).map_err(|error| {
             if error.kind() == std::io::ErrorKind::WouldBlock {
                 let seconds = patience.as_secs_f64();
@@ -454,7 +463,7 @@ fn stop_timeout(seconds: f64) -> Result<Duration, AppError> {
 
 fn refused(session: &str, refusal: &Refusal) -> AppError {
     let kind = match refusal {
-        Refusal::HoldsUs(_) | Refusal::Changed(_) => ErrorKind::Refused,
+        Refusal::HoldsUs(_) | Refusal::Changed(_) | Refusal::NotKept(_) => ErrorKind::Refused,
         Refusal::Host(reason) if reason.contains("linked into another") => ErrorKind::Refused,
         Refusal::Host(_) => ErrorKind::Unverifiable,
     };

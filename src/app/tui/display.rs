@@ -85,7 +85,12 @@ impl Display {
         while !text.is_char_boundary(end) {
             end -= 1;
         }
-        self.outlet.push(format!("\x1b]52;c;{}\x07", STANDARD.encode(&text[..end])).as_bytes());
+        self.copy_bytes(&text.as_bytes()[..end]);
+    }
+
+    /// Puts bytes on the clipboard as they are; their bound is the caller's.
+    pub(super) fn copy_bytes(&self, bytes: &[u8]) {
+        self.outlet.push(format!("\x1b]52;c;{}\x07", STANDARD.encode(bytes)).as_bytes());
     }
 }
 

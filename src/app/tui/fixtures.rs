@@ -306,9 +306,23 @@ pub(super) fn orphans() -> Orphans {
         }],
         quarantined: vec![Quarantined { path: "/state/tethers/x.json".into(), reason: "schema 9 is newer".into() }],
         swept: Vec::new(),
+        adopted: Vec::new(),
         report: ReapReport { seen: 3, kept: 2, inspector: "procfs".into(), ..ReapReport::default() },
         reaped: false,
+        adopts: false,
     }
+}
+
+/// An orphan that is in the list of sessions, and a record that is left alone.
+pub(super) fn orphans_in_the_list() -> Orphans {
+    let mut orphans = orphans();
+    for (orphan, row) in
+        orphans.orphans.iter_mut().zip(sessions().into_iter().filter(|r| r.session == "serve-00000003"))
+    {
+        orphan.row = row;
+        orphan.reason = "survived KILL".into();
+    }
+    orphans
 }
 
 /// What the doctor says.

@@ -24,6 +24,8 @@ pub enum Context {
     Menu,
     /// The line in which a command is typed.
     Line,
+    /// The question for a duration.
+    Ask,
     /// An error.
     Error,
     /// The question before the end.
@@ -32,8 +34,17 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order in which the help shows them.
-    pub const ALL: [Self; 8] =
-        [Self::Panes, Self::Terminal, Self::Preview, Self::Menu, Self::Line, Self::Reader, Self::Error, Self::Quit];
+    pub const ALL: [Self; 9] = [
+        Self::Panes,
+        Self::Terminal,
+        Self::Preview,
+        Self::Menu,
+        Self::Line,
+        Self::Ask,
+        Self::Reader,
+        Self::Error,
+        Self::Quit,
+    ];
 
     /// Returns the heading of the context in the help.
     pub const fn heading(self) -> &'static str {
@@ -44,6 +55,7 @@ impl Context {
             Self::Reader => "Help, receipt, events",
             Self::Menu => "Start menu",
             Self::Line => "Command line",
+            Self::Ask => "How much longer",
             Self::Error => "Error",
             Self::Quit => "Quit",
         }
@@ -95,6 +107,10 @@ pub enum Action {
     Receipt,
     /// Asks what is left of sessions without a manager.
     Orphans,
+    /// Previews the end of what is left of orphans.
+    Reap,
+    /// Takes a session over whose manager is gone.
+    Adopt,
     /// Asks how this host stands.
     Doctor,
     /// Lets the session live longer.
@@ -117,6 +133,8 @@ pub enum Action {
     Close,
     /// Sweeps one session or all.
     Scope,
+    /// Has a kept process ended, too, or not.
+    Choose,
     /// Opens the command line.
     Type,
     /// Takes the next kind of session.
@@ -239,7 +257,7 @@ const fn bind(
     Binding { contexts, keys, action, label, help }
 }
 
-use Context::{Error, Line, Menu, Panes, Preview, Quit, Reader, Terminal};
+use Context::{Ask, Error, Line, Menu, Panes, Preview, Quit, Reader, Terminal};
 
 /// All bindings. The order is that of the footer and of the help.
 pub static BINDINGS: &[Binding] = &[
@@ -247,6 +265,8 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('s')], Action::Start, "start", "start a recipe or a command"),
     bind(&[Panes], &[c('x')], Action::Stop, "stop", "stop the session: preview, then confirm"),
     bind(&[Panes], &[c('r')], Action::Restart, "restart", "stop the session and start it again"),
+    bind(&[Panes], &[c('O')], Action::Reap, "reap", "end what is left of the selected orphan, else of all: preview"),
+    bind(&[Panes], &[c('a')], Action::Adopt, "adopt", "take a session over whose manager is gone; nobody is signalled"),
     bind(&[Panes], &[c('X')], Action::Force, "", "stop at once with KILL"),
     bind(&[Panes], &[c('S')], Action::Sweep, "sweep", "end what earlier stops left behind"),
     bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
@@ -254,7 +274,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
     bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),
     bind(&[Panes], &[c('o')], Action::Orphans, "", "list what is left of sessions without a manager"),
-    bind(&[Panes], &[c('+')], Action::Extend, "", "let the session live for 30 more days"),
+    bind(&[Panes], &[c('+')], Action::Extend, "", "let the session live longer: asks for how long"),
     bind(&[Panes], &[c('f')], Action::Dismiss, "", "forget a session that is over; its log stays"),
     bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
     bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
@@ -274,15 +294,23 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[k(KeyCode::BackTab)], Action::PreviousPane, "", "pane before"),
     bind(&[Panes], &[k(KeyCode::Esc)], Action::Back, "", "back: live screen, no zoom, session list"),
     bind(&[Preview], &[k(KeyCode::Enter), c('y')], Action::Confirm, "do it", "signal exactly what is shown"),
-    bind(&[Preview], &[c('a')], Action::Scope, "", "sweep this session, or all"),
+    bind(&[Preview], &[c(' ')], Action::Choose, "end a kept one", "end the selected kept process, too, or keep it"),
+    bind(&[Preview], &[c('a')], Action::Scope, "", "sweep or reap this session, or all"),
     bind(&[Menu], &[k(KeyCode::Enter)], Action::Confirm, "start", "start the recipe"),
     bind(&[Menu], &[c(':'), c('i'), k(KeyCode::Tab)], Action::Type, "type a command", "type a command instead"),
     bind(&[Line], &[k(KeyCode::Enter)], Action::Confirm, "start", "start what is typed, through sh -c"),
     bind(&[Line], &[k(KeyCode::Tab)], Action::NextKind, "kind", "serve, agent, shell or download"),
     bind(&[Line], &[k(KeyCode::BackTab), k(KeyCode::Down)], Action::NextHost, "host", "by kind, pty or tmux"),
+    bind(&[Ask], &[k(KeyCode::Enter)], Action::Confirm, "extend", "let it live for so long, from now"),
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
     bind(&[Panes, Reader, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
-    bind(&[Preview, Menu, Line, Quit], &[k(KeyCode::Esc), ctrl('c')], Action::Close, "cancel", "close, and do nothing"),
+    bind(
+        &[Preview, Menu, Line, Ask, Quit],
+        &[k(KeyCode::Esc), ctrl('c')],
+        Action::Close,
+        "cancel",
+        "close, and do nothing",
+    ),
     bind(&[Preview, Menu, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
     bind(&[Reader, Error], &[k(KeyCode::Esc), k(KeyCode::Enter), c('q'), ctrl('c')], Action::Close, "close", "close"),
     bind(&[Panes], &[c('Z'), ctrl('z')], Action::Suspend, "", "back to the shell; fg returns, sessions run on"),

@@ -105,6 +105,10 @@ struct Loop<'a> {
     /// The shell has the terminal.
     suspended: bool,
     drawn_at: Option<Instant>,
+    /// What the program that is looked at wrote to the clipboard, and nobody has decided about.
+    written: Option<(String, Vec<u8>)>,
+    /// What goes to the clipboard with the next frame: a terminal that is busy takes the last one only.
+    forwarded: Option<Vec<u8>>,
     /// What can be confirmed once the terminal has taken the frame that is under way.
     in_flight: Option<Shown>,
 }
@@ -117,7 +121,19 @@ impl<'a> Loop<'a> {
         display: Display,
         model: Model,
     ) -> Self {
-        Self { cockpit, events, shell, display, model, dirty: true, suspended: false, drawn_at: None, in_flight: None }
+        Self {
+            cockpit,
+            events,
+            shell,
+            display,
+            model,
+            dirty: true,
+            suspended: false,
+            drawn_at: None,
+            written: None,
+            forwarded: None,
+            in_flight: None,
+        }
     }
 
     fn run(mut self) -> Outcome {
@@ -172,7 +188,9 @@ impl<'a> Loop<'a> {
             UiEvent::Terminate => return Some(Outcome::Terminate),
             UiEvent::ScreenChanged => {
                 // Most of these say what is known already, or are about another session.
-                if !self.look() {
+                let changed = self.look();
+                self.forward();
+                if !changed {
                     return None;
                 }
             }
@@ -189,12 +207,16 @@ impl<'a> Loop<'a> {
                 return self.update(UiEvent::Input(Input::Resize(cols, rows)));
             }
             UiEvent::Input(_) => {
+                // What was written before the key is decided about as it was before the key.
                 self.look();
+                self.forward();
             }
             UiEvent::Sessions(_)
+            | UiEvent::Orphans(_)
             | UiEvent::Tree { .. }
             | UiEvent::Answered { .. }
             | UiEvent::Happened(_)
+            | UiEvent::Clipboard { .. }
             | UiEvent::Recipes(_)
             | UiEvent::Note(_)
             | UiEvent::Tick
@@ -215,6 +237,7 @@ impl<'a> Loop<'a> {
                     self.look();
                 }
                 Effect::Copy(text) => self.display.copy(&text),
+                Effect::Forward(bytes) => self.forwarded = Some(bytes),
                 Effect::Redraw => self.display.forget(),
                 Effect::Suspend if self.suspended => {}
                 Effect::Suspend => {
@@ -236,13 +259,28 @@ impl<'a> Loop<'a> {
         let facts = self.model.selected.as_ref().and_then(|session| {
             let screen = self.cockpit.screen(session)?;
             // An emulator that panics poisons its lock and is not looked at any more.
-            contained(|| screen.lock().ok().map(|screen| facts(session, &screen)))?
+            contained(|| screen.lock().ok().map(|mut screen| (facts(session, &screen), screen.take_clipboard())))?
         });
+        let (facts, written) = facts.unzip();
+        if let (Some(bytes), Some(session)) = (written.flatten(), &self.model.selected) {
+            self.written = Some((session.clone(), bytes));
+        }
         self.model.observe(facts)
+    }
+
+    /// Hands on what was written to the clipboard.
+    fn forward(&mut self) {
+        if let Some((session, bytes)) = self.written.take() {
+            self.update(UiEvent::Clipboard { session, bytes });
+        }
     }
 
     fn draw(&mut self) {
         self.look();
+        self.forward();
+        if let Some(bytes) = self.forwarded.take() {
+            self.display.copy_bytes(&bytes);
+        }
         let (cols, rows) = self.model.size;
         let blank = || Buffer::empty(Rect::new(0, 0, cols, rows));
         let screen = self.model.selected.as_ref().and_then(|session| self.cockpit.screen(session));

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use crate::app::command::{Answer, Command};
+use crate::app::command::{Answer, Command, Orphans};
 use crate::app::config::{Chord, RecipeRow};
 use crate::app::contract::{SessionRow, Tree};
 use crate::app::error::AppError;
@@ -26,6 +26,8 @@ pub enum UiEvent {
     Input(crossterm::event::Event),
     /// All sessions, as they are now.
     Sessions(Vec<SessionRow>),
+    /// Who is left without a manager, and which records are left alone, as they are now.
+    Orphans(Box<Orphans>),
     /// The processes of a session, as they are now.
     Tree {
         /// Which session.
@@ -44,6 +46,13 @@ pub enum UiEvent {
     Happened(Event),
     /// The terminal of some session has new contents. One of these per frame is enough.
     ScreenChanged,
+    /// The program of the session that is looked at wrote the clipboard.
+    Clipboard {
+        /// Which session.
+        session: String,
+        /// What it wrote, decoded and bounded.
+        bytes: Vec<u8>,
+    },
     /// What can be launched.
     Recipes(Vec<RecipeRow>),
     /// Something else that a person should read.
@@ -92,6 +101,8 @@ pub enum Effect {
     Select(Option<String>),
     /// Put text on the clipboard.
     Copy(String),
+    /// Put on the clipboard what a session has written there.
+    Forward(Vec<u8>),
     /// Let the shell have the terminal.
     Suspend,
     /// Draw everything anew.

@@ -222,6 +222,7 @@ pub(super) fn to_ascii(buffer: &mut Buffer) {
             "›" => ">",
             "↑" => "^",
             "↓" => "v",
+            "↵" => "$",
             _ => "?",
         };
         cell.set_symbol(plain);

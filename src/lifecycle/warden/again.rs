@@ -168,6 +168,7 @@ impl Keeper {
             confirm: None,
             timeout: None,
             sweep: true,
+            end_kept: &[],
         };
         let scope = tether.scope(Vec::new());
         let mut below = Below { name: self.host.name(), scope, store: Some(store), tether: Some(tether.clone()) };

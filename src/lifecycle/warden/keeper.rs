@@ -334,8 +334,15 @@ impl Keeper {
         let (store, tether) = record.map_or((None, None), |(store, tether)| (Some(store), Some(tether)));
         let ladder = tether.as_ref().map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
         let scope = tether.as_ref().map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
-        let order =
-            Order { session: &self.orders.session, ladder, dry_run: false, confirm: None, timeout: None, sweep: true };
+        let order = Order {
+            session: &self.orders.session,
+            ladder,
+            dry_run: false,
+            confirm: None,
+            end_kept: &[],
+            timeout: None,
+            sweep: true,
+        };
         let mut below = Below { name: self.host.name(), scope, store, tether };
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));

@@ -39,6 +39,8 @@ pub(super) struct Events {
     pub(super) history: History,
     pub(super) replies: Vec<u8>,
     pub(super) title: String,
+    /// What was put on the clipboard last and nobody has taken.
+    pub(super) clipboard: Option<Vec<u8>>,
     /// So many rows to come are in the history already.
     pub(super) known_rows: usize,
     notices: Vec<Notice>,
@@ -50,6 +52,7 @@ impl Events {
             history: History::new(limit, width),
             replies: Vec::new(),
             title: String::new(),
+            clipboard: None,
             known_rows: 0,
             notices: Vec::new(),
         }
@@ -90,7 +93,7 @@ impl vt100::Callbacks for Events {
         }
         let Ok(bytes) = BASE64.decode(data) else { return };
         if !bytes.is_empty() && bytes.len() <= CLIPBOARD_LIMIT {
-            self.note(Notice::Clipboard(bytes));
+            self.clipboard = Some(bytes);
         }
     }
 

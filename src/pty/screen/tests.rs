@@ -382,10 +382,9 @@ fn only_attributes_and_status_are_answered() {
 #[test]
 fn notices_are_the_last_of_each_kind() {
     let mut screen = fed(2, 10, "\x07\x07\x1b]0;one\x07\x1b]2;two\u{9b}\x1b\\\x07\x1b]52;c;aGk=\x07");
-    assert_eq!(
-        screen.take_notices(),
-        [Notice::Title("two\\u{9b}".into()), Notice::Bell, Notice::Clipboard(b"hi".to_vec())]
-    );
+    assert_eq!(screen.take_notices(), [Notice::Title("two\\u{9b}".into()), Notice::Bell]);
+    assert_eq!(screen.take_clipboard(), Some(b"hi".to_vec()));
+    assert_eq!(screen.take_clipboard(), None, "it is handed out once");
     assert_eq!(screen.take_notices(), []);
     assert_eq!(screen.title(), "two\\u{9b}");
 }
@@ -401,13 +400,17 @@ fn the_clipboard_is_bounded() {
     let set = |bytes: usize| {
         use base64::Engine as _;
         let data = base64::engine::general_purpose::STANDARD.encode(vec![b'x'; bytes]);
-        fed(2, 10, format!("\x1b]52;c;{data}\x07")).take_notices()
+        fed(2, 10, format!("\x1b]52;c;{data}\x07")).take_clipboard()
     };
-    assert_eq!(set(64 * 1024), [Notice::Clipboard(vec![b'x'; 64 * 1024])]);
+    assert_eq!(set(64 * 1024), Some(vec![b'x'; 64 * 1024]));
     for too_much in [64 * 1024 + 1, 80_000, 1_000_000] {
-        assert_eq!(set(too_much), []);
+        assert_eq!(set(too_much), None);
     }
-    assert_eq!(fed(2, 10, "\x1b]52;c;!!!\x07\x1b]52;c;\x07").take_notices(), []);
+    let mut screen = fed(2, 10, "\x1b]52;c;!!!\x07\x1b]52;c;\x07\x1b]52;c;aG*k\x07");
+    assert_eq!(screen.take_clipboard(), None, "what is no base64 is nothing");
+    let mut screen = fed(2, 10, "\x1b]52;c;Zmlyc3Q=\x07\x1b]52;;bGFzdA==\x1b\\\x1b]52;c;?\x07");
+    assert_eq!(screen.take_clipboard(), Some(b"last".to_vec()));
+    assert_eq!(screen.take_replies(), b"", "nobody reads the clipboard");
 }
 
 #[test]

@@ -26,9 +26,30 @@ impl Field {
 
     /// Inserts text at the cursor; line ends become spaces, other control characters are dropped.
     pub fn insert(&mut self, text: &str) {
+        self.insert_with(text, ' ');
+    }
+
+    /// Inserts text at the cursor and keeps its line ends, but for the last one: a script of several lines stays
+    /// what it was. Terminals paste a line end as CR.
+    pub fn insert_lines(&mut self, text: &str) {
+        self.insert_with(text.trim_end_matches(['\r', '\n']), '\n');
+    }
+
+    fn insert_with(&mut self, text: &str, line_end: char) {
+        let mut before = ' ';
         for c in text.chars() {
-            let c = if matches!(c, '\n' | '\t') { ' ' } else { c };
-            if !c.is_control() && self.text.len() + c.len_utf8() <= LIMIT {
+            let c = match c {
+                '\n' if std::mem::replace(&mut before, c) == '\r' => continue,
+                '\r' | '\n' => {
+                    before = c;
+                    line_end
+                }
+                _ => {
+                    before = c;
+                    if c == '\t' { ' ' } else { c }
+                }
+            };
+            if (c == '\n' || !c.is_control()) && self.text.len() + c.len_utf8() <= LIMIT {
                 self.text.insert(self.cursor, c);
                 self.cursor += c.len_utf8();
             }
@@ -114,5 +135,21 @@ mod tests {
             "",
         );
         check("a\nb\tc\x1b\u{9b}d", &[], "a b cd", "");
+        check("a\rb\r\nc\n\rd", &[], "a b c  d", "");
+    }
+
+    #[test]
+    fn lines_stay_lines() {
+        for (pasted, text) in [
+            ("cd x\rmake\r", "cd x\nmake"),
+            ("cd x\r\nmake\r\n\r\n", "cd x\nmake"),
+            ("a \\\n\tb\n\nc", "a \\\n b\n\nc"),
+            ("\x1b[31ma\x07", "[31ma"),
+            ("\r\n", ""),
+        ] {
+            let mut field = Field::default();
+            field.insert_lines(pasted);
+            assert_eq!(field.text(), text, "{pasted:?}");
+        }
     }
 }

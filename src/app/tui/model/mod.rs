@@ -4,6 +4,7 @@
 //! Selections are kept by id (a session's, a process's), never by position, so that nothing jumps
 //! while rows come and go.
 
+mod ask;
 mod field;
 mod log;
 mod overlay;
@@ -22,6 +23,8 @@ use super::keymap::Context;
 use super::seam::Ticket;
 use super::theme::Theme;
 
+pub use ask::Ask;
+pub(super) use ask::seconds;
 pub use field::Field;
 pub use log::{Log, LogLine};
 pub(super) use log::{describe, receipt_line};
@@ -80,8 +83,8 @@ impl ScreenFacts {
 /// A dialog that a frame shows for the first time as it can be confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// The preview of this ticket, with its plan.
-    Preview(Ticket),
+    /// The preview of this ticket, with its plan, after so many changes.
+    Preview(Ticket, u32),
     /// The question before the end.
     Quit,
 }
@@ -103,8 +106,10 @@ pub(super) enum Pending {
     Text,
     /// Something to read.
     Report,
-    /// A longer life for the session of this name.
-    Extend(String),
+    /// A longer life for the session of this name: for how long, as it was typed.
+    Extend(String, String),
+    /// The session of this name is to be taken over.
+    Adopt(String),
     /// The session of this name is to be forgotten.
     Dismiss(String),
 }
@@ -214,6 +219,7 @@ impl Model {
             Some(Overlay::Reader(_)) => Context::Reader,
             Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
             Some(Overlay::Launch(_)) => Context::Menu,
+            Some(Overlay::Ask(_)) => Context::Ask,
             Some(Overlay::Error(_)) => Context::Error,
             Some(Overlay::Quit(_)) => Context::Quit,
             None if self.focused => Context::Terminal,
@@ -257,12 +263,15 @@ impl Model {
     pub(super) fn shown(&self) -> Option<Shown> {
         match self.overlays.last()? {
             Overlay::Preview(preview) if preview.plan.is_some() && !preview.drawn => {
-                Some(Shown::Preview(preview.ticket))
+                Some(Shown::Preview(preview.ticket, preview.revision))
             }
             Overlay::Quit(quit) if !quit.drawn => Some(Shown::Quit),
-            Overlay::Preview(_) | Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Launch(_) | Overlay::Error(_) => {
-                None
-            }
+            Overlay::Preview(_)
+            | Overlay::Quit(_)
+            | Overlay::Reader(_)
+            | Overlay::Launch(_)
+            | Overlay::Ask(_)
+            | Overlay::Error(_) => None,
         }
     }
 
@@ -271,9 +280,11 @@ impl Model {
     pub(super) fn note_shown(&mut self, shown: &Shown, now: Instant) {
         for overlay in &mut self.overlays {
             match (overlay, shown) {
-                (Overlay::Preview(preview), Shown::Preview(ticket)) if preview.ticket == *ticket => {
+                (Overlay::Preview(preview), Shown::Preview(ticket, revision))
+                    if (preview.ticket, preview.revision) == (*ticket, *revision) =>
+                {
                     preview.drawn = true;
-                    preview.not_before = preview.note.is_some().then(|| now + UNASKED);
+                    preview.not_before = (preview.note.is_some() && *revision == 0).then(|| now + UNASKED);
                 }
                 (Overlay::Quit(quit), Shown::Quit) => quit.drawn = true,
                 _ => {}

@@ -1,15 +1,17 @@
 //! The dialogs. Pure data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use crate::app::command::{Check, Command, Orphans, StopRequest, SweepRequest};
+use crate::app::command::{Check, Command, Orphans, OrphansRequest, RestartRequest, StopRequest, SweepRequest};
 use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
-use crate::lifecycle::identity::Identity;
+use crate::lifecycle::identity::{Identity, Pid, StartToken};
+use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{PlanRow, Receipt};
 
 use super::super::seam::Ticket;
+use super::ask::Ask;
 use super::field::Field;
 
 /// A dialog.
@@ -21,6 +23,8 @@ pub enum Overlay {
     Reader(Reader),
     /// The launch menu and its command line.
     Launch(Launch),
+    /// The question for a duration.
+    Ask(Ask),
     /// An error.
     Error(ErrorBox),
     /// The question before the end.
@@ -36,6 +40,8 @@ pub enum Act {
     Force,
     /// Sweep.
     Sweep,
+    /// End what is left of orphans.
+    Reap,
     /// Stop and start again.
     Restart,
 }
@@ -47,27 +53,51 @@ impl Act {
             Self::Stop => "Stop",
             Self::Force => "Force stop",
             Self::Sweep => "Sweep",
+            Self::Reap => "Reap",
             Self::Restart => "Restart",
         }
     }
 
     /// Returns the command. A dry run signals nothing and answers with the plan; the real one
     /// signals exactly the confirmed identities.
-    pub(in super::super) fn command(self, session: Option<&str>, confirm: Option<Vec<Identity>>) -> Command {
-        let dry_run = confirm.is_none().then_some(true);
+    pub(in super::super) fn command(self, session: Option<&str>, confirmed: Option<Confirmed>) -> Command {
+        let dry_run = confirmed.is_none().then_some(true);
         let session = session.map(str::to_owned);
+        let (confirm, end_kept) = match confirmed {
+            Some(Confirmed { targets, kept }) => {
+                let kept: Vec<Choice> = kept.into_iter().map(Choice::Identity).collect();
+                (Some(targets), (!kept.is_empty()).then_some(kept))
+            }
+            None => (None, None),
+        };
         match self {
-            Self::Sweep => Command::Sweep(SweepRequest { session, dry_run, confirm }),
-            Self::Restart if confirm.is_some() => Command::Restart { session: session.unwrap_or_default(), confirm },
+            Self::Sweep => Command::Sweep(SweepRequest { session, dry_run, confirm, end_kept }),
+            Self::Reap => {
+                let reap = Some(true);
+                Command::Orphans(OrphansRequest { reap, adopt: None, session, dry_run, confirm, end_kept })
+            }
+            Self::Restart if confirm.is_some() => {
+                Command::Restart(RestartRequest { session: session.unwrap_or_default(), confirm, end_kept })
+            }
             Self::Stop | Self::Force | Self::Restart => Command::Stop(StopRequest {
                 session: session.unwrap_or_default(),
                 force: (self == Self::Force).then_some(true),
                 dry_run,
                 confirm,
+                end_kept,
                 ..StopRequest::default()
             }),
         }
     }
+}
+
+/// What a person has seen in a preview and agreed to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in super::super) struct Confirmed {
+    /// Who is signalled.
+    targets: Vec<Identity>,
+    /// Kept processes that were chosen to be signalled, too.
+    kept: BTreeSet<Identity>,
 }
 
 /// Returns the command that tells what a stop of a session would do.
@@ -88,15 +118,27 @@ pub struct Preview {
     pub plan: Option<Box<Receipt>>,
     /// Why it was opened again.
     pub note: Option<String>,
+    /// Kept processes that were chosen to be ended, too.
+    pub end_kept: BTreeSet<Identity>,
+    /// The kept process that the keys are on; the first one without it.
+    pub kept: Option<Pid>,
+    /// That one was moved to and must be in view.
+    pub follows: bool,
     /// First line that is shown.
     pub scroll: usize,
-    /// The plan has been on the screen: only then it can be confirmed.
+    /// The plan, with what was chosen, has been on the screen: only then it can be confirmed.
     pub drawn: bool,
     /// A preview that opened by itself cannot be confirmed before, so that a key meant for
     /// something else does not.
     pub not_before: Option<Instant>,
     /// The dry run.
     pub(in super::super) ticket: Ticket,
+    /// Counts the changes since the plan came.
+    pub(in super::super) revision: u32,
+}
+
+fn identity(pid: Pid, token: Option<&StartToken>) -> Option<Identity> {
+    Some(Identity { pid, token: token?.clone(), pidfd_inode: None })
 }
 
 impl Preview {
@@ -106,11 +148,44 @@ impl Preview {
         plan.into_iter().flatten().filter(|row| row.signal.is_some())
     }
 
-    /// Returns the identities that are shown as to be signalled.
-    pub fn identities(&self) -> Vec<Identity> {
-        self.targets()
-            .filter_map(|row| Some(Identity { pid: row.pid, token: row.start_token.clone()?, pidfd_inode: None }))
-            .collect()
+    /// Returns what is shown as to be signalled.
+    pub(in super::super) fn confirmed(&self) -> Confirmed {
+        let targets = self.targets().filter_map(|row| identity(row.pid, row.start_token.as_ref())).collect();
+        Confirmed { targets, kept: self.end_kept.clone() }
+    }
+
+    /// Returns the kept processes that can be chosen: those of one session, by identity.
+    pub fn choices(&self) -> Vec<Identity> {
+        let kept = self.plan.iter().filter(|_| self.session.is_some()).flat_map(|plan| &plan.kept);
+        kept.filter_map(|row| identity(row.pid, row.start_token.as_ref())).collect()
+    }
+
+    /// Returns the place of the kept process that the keys are on.
+    pub fn chosen(&self, choices: &[Identity]) -> usize {
+        choices.iter().position(|kept| Some(kept.pid) == self.kept).unwrap_or(0)
+    }
+
+    /// Moves to another kept process, or scrolls where there is none in that direction.
+    pub(in super::super) fn step(&mut self, by: isize) {
+        let choices = self.choices();
+        let next = self.chosen(&choices).checked_add_signed(by).and_then(|next| choices.get(next));
+        self.follows = next.is_some();
+        match next {
+            Some(next) => self.kept = Some(next.pid),
+            None => self.scroll = self.scroll.saturating_add_signed(by),
+        }
+    }
+
+    /// Chooses the kept process that the keys are on, or takes the choice back. What is shown is to be drawn
+    /// anew before it can be confirmed.
+    pub(in super::super) fn toggle(&mut self) {
+        let choices = self.choices();
+        let Some(kept) = choices.get(self.chosen(&choices)) else { return };
+        if !self.end_kept.remove(kept) {
+            self.end_kept.insert(kept.clone());
+        }
+        (self.kept, self.follows, self.drawn) = (Some(kept.pid), true, false);
+        self.revision += 1;
     }
 }
 

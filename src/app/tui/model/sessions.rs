@@ -1,14 +1,20 @@
-//! The sessions in the order in which they are shown: by kind, then by launch. Pure.
+//! The sessions in the order in which they are shown: by kind, then by launch; orphans in a group of their own.
+//! Pure.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use crate::app::command::Orphan;
 use crate::app::contract::{Kind, SessionRow};
+use crate::lifecycle::store::Quarantined;
 
 /// The sessions. A session keeps its place for as long as it exists.
 #[derive(Debug, Default)]
 pub struct Sessions {
     rows: Vec<SessionRow>,
+    orphans: BTreeMap<String, Orphan>,
+    /// Records that are left alone.
+    quarantined: Vec<Quarantined>,
     arrival: BTreeMap<String, u64>,
     arrivals: u64,
 }
@@ -22,6 +28,15 @@ pub enum ListLine<'a> {
     Heading(Kind, usize),
     /// A session.
     Session(&'a SessionRow),
+    /// What is above those that have no manager, or of which a stop has left something, and the records that are
+    /// left alone: how many there are.
+    Orphans(usize),
+    /// What else is known of the orphan in the line above.
+    Orphan(&'a SessionRow, &'a Orphan),
+    /// A record that is left alone.
+    Record(&'a Quarantined),
+    /// Why that one in the line above is.
+    Reason(&'a Quarantined),
 }
 
 impl Sessions {
@@ -49,7 +64,7 @@ impl Sessions {
     pub fn lines(&self, spaced: bool) -> Vec<ListLine<'_>> {
         let mut lines = Vec::with_capacity(self.rows.len() + 2 * Kind::ALL.len());
         for kind in Kind::ALL {
-            let of_kind = || self.rows.iter().filter(move |row| row.kind == kind);
+            let of_kind = || self.rows.iter().filter(move |row| row.kind == kind && !self.is_orphan(&row.session));
             if of_kind().next().is_some() {
                 if spaced && !lines.is_empty() {
                     lines.push(ListLine::Gap);
@@ -58,7 +73,37 @@ impl Sessions {
                 lines.extend(of_kind().map(ListLine::Session));
             }
         }
+        let orphans = || self.rows.iter().filter_map(|row| Some((row, self.orphans.get(&row.session)?)));
+        let count = orphans().count() + self.quarantined.len();
+        if count > 0 {
+            if spaced && !lines.is_empty() {
+                lines.push(ListLine::Gap);
+            }
+            lines.push(ListLine::Orphans(count));
+            lines.extend(orphans().flat_map(|(row, orphan)| [ListLine::Session(row), ListLine::Orphan(row, orphan)]));
+            lines.extend(
+                self.quarantined.iter().flat_map(|record| [ListLine::Record(record), ListLine::Reason(record)]),
+            );
+        }
         lines
+    }
+
+    /// Tells whether a session has no manager, or a stop has left something of it.
+    pub fn is_orphan(&self, id: &str) -> bool {
+        self.orphans.contains_key(id)
+    }
+
+    /// Takes in which sessions are orphans, and the records that are left alone.
+    pub(in super::super) fn replace_orphans(&mut self, orphans: Vec<Orphan>, quarantined: Vec<Quarantined>) {
+        self.orphans = orphans.into_iter().map(|orphan| (orphan.row.session.clone(), orphan)).collect();
+        self.quarantined = quarantined;
+        self.sort();
+    }
+
+    /// By kind, then by arrival; orphans last.
+    fn sort(&mut self) {
+        let (arrival, orphans) = (&self.arrival, &self.orphans);
+        self.rows.sort_by_key(|row| (orphans.contains_key(&row.session), row.kind, arrival.get(&row.session).copied()));
     }
 
     /// Takes in what there is now. New sessions come behind those of their kind that were there
@@ -75,9 +120,8 @@ impl Sessions {
                 self.arrival.insert(row.session.clone(), self.arrivals);
             }
         }
-        let arrival = &self.arrival;
-        rows.sort_by_key(|row| (row.kind, arrival.get(&row.session).copied()));
-        rows.dedup_by(|a, b| a.session == b.session);
         self.rows = rows;
+        self.sort();
+        self.rows.dedup_by(|a, b| a.session == b.session);
     }
 }

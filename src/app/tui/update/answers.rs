@@ -4,11 +4,12 @@ use super::super::model::{Act, ErrorBox, Overlay, Pending, Reading, describe, re
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
 use super::Turn;
-use crate::app::command::{Answer, Launched};
+use crate::app::command::{Answer, Launched, Orphans};
 use crate::app::contract::SessionRow;
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::stop::total;
 
 impl Turn<'_> {
     pub(super) fn sessions(&mut self, rows: Vec<SessionRow>) {
@@ -66,6 +67,7 @@ impl Turn<'_> {
         let Some(pending) = self.model.pending.remove(&ticket) else { return };
         match (pending, result) {
             (Pending::Plan, Ok(Answer::Receipt(receipt))) => self.planned(ticket, *receipt),
+            (Pending::Plan, Ok(Answer::Orphans(orphans))) => self.planned(ticket, plan_of(*orphans)),
             (Pending::Plan, Err(error)) => {
                 let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Preview(p) if p.ticket == ticket);
                 self.model.overlays.retain(|overlay| !is_it(overlay));
@@ -96,10 +98,12 @@ impl Turn<'_> {
             (Pending::Report, Ok(Answer::Orphans(orphans))) => self.read(Reading::Orphans(orphans)),
             (Pending::Report, Ok(Answer::Doctor(checks))) => self.read(Reading::Doctor(checks)),
             (Pending::Report, Err(error)) => self.failed("Report", error),
-            (Pending::Extend(name), Ok(Answer::Extended(_))) => {
-                self.note(Tone::Good, &format!("{name} may live for 30 more days"));
+            (Pending::Extend(name, for_long), Ok(Answer::Extended(_))) => {
+                self.note(Tone::Good, &format!("{name} may live for another {for_long}"));
             }
-            (Pending::Extend(_), Err(error)) => self.failed("Extend", error),
+            (Pending::Adopt(name), Ok(Answer::Orphans(orphans))) => self.adopted(&name, &orphans),
+            (Pending::Adopt(_), Err(error)) => self.failed("Adopt", error),
+            (Pending::Extend(..), Err(error)) => self.failed("Extend", error),
             (Pending::Dismiss(name), Ok(Answer::Done)) => self.note(Tone::Plain, &format!("{name} is dismissed")),
             (Pending::Dismiss(_), Err(error)) => self.failed("Dismiss", error),
             // The sessions are named already; what a dry run would add is missing.
@@ -121,6 +125,13 @@ impl Turn<'_> {
         }
     }
 
+    fn adopted(&mut self, name: &str, orphans: &Orphans) {
+        for row in &orphans.adopted {
+            let (tone, word) = if row.adopted { (Tone::Good, "is adopted") } else { (Tone::Warn, "is not adopted") };
+            self.note(tone, &format!("{name} {word}: {}", row.reason));
+        }
+    }
+
     fn acted(&mut self, act: Act, session: Option<String>, name: &str, result: Result<Answer, AppError>) {
         self.model.acting.retain(|id| Some(id) != session.as_ref());
         match result {
@@ -128,6 +139,16 @@ impl Turn<'_> {
             Ok(Answer::Restarted { receipt, launched }) => {
                 self.receipt(*receipt, name);
                 self.launched(launched);
+            }
+            Ok(Answer::Orphans(orphans)) => {
+                if orphans.swept.is_empty() {
+                    self.note(Tone::Plain, &format!("{}: {name}: nobody was signalled", act.verb()));
+                }
+                for receipt in orphans.swept {
+                    let id = receipt.session.clone();
+                    let name = self.model.sessions.by_id(&id).map_or(id, |row| row.name.clone());
+                    self.receipt(receipt, &name);
+                }
             }
             Err(error) if error.kind == ErrorKind::Refused => self.preview(act, session, Some(error.message)),
             Err(error) => self.failed(act.verb(), error),
@@ -167,4 +188,18 @@ impl Turn<'_> {
             self.model.overlays.push(overlay);
         }
     }
+}
+
+/// Returns the plan of a reaping: that of all orphans together, and why nothing is planned for the others.
+fn plan_of(orphans: Orphans) -> Receipt {
+    let planned: Vec<&str> = orphans.swept.iter().map(|plan| plan.session.as_str()).collect();
+    let others = orphans.orphans.iter().filter(|orphan| !planned.contains(&orphan.row.session.as_str()));
+    let mut notes: Vec<String> =
+        others.map(|orphan| format!("{} is left alone: {}", orphan.row.name, orphan.reason)).collect();
+    let records = orphans.quarantined.iter();
+    notes.extend(records.map(|record| format!("{} is left alone: {}", record.path.display(), record.reason)));
+    let mut plan = total(orphans.swept);
+    plan.plan.get_or_insert_default();
+    plan.notes.extend(notes);
+    plan
 }

@@ -1,23 +1,21 @@
 //! Keys on the panes. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
-use super::super::model::{Act, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, dry_run};
+use super::super::model::{Act, Ask, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, dry_run};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
 use super::Turn;
-use crate::app::command::Command;
+use crate::app::command::{Command, OrphansRequest};
 use crate::app::contract::HostKind;
 
 /// How quickly the chord must come again to be sent through.
 pub(super) const TWICE: Duration = Duration::from_secs(1);
-
-/// What an extension gives, in seconds: 30 days, the longest default of all kinds.
-const LIFE_S: f64 = 30.0 * 86_400.0;
 
 impl Turn<'_> {
     pub(super) fn pane_key(&mut self, key: &KeyEvent) {
@@ -50,8 +48,10 @@ impl Turn<'_> {
                 None => self.note(Tone::Plain, "no receipt yet: nothing was stopped or swept"),
             },
             Action::Orphans => {
-                self.run(Command::Orphans { reap: None, session: None }, Pending::Report);
+                self.run(Command::Orphans(OrphansRequest::default()), Pending::Report);
             }
+            Action::Reap => self.preview(Act::Reap, self.orphan(), None),
+            Action::Adopt => self.adopt(),
             Action::Doctor => {
                 self.run(Command::Doctor {}, Pending::Report);
             }
@@ -66,6 +66,7 @@ impl Turn<'_> {
             | Action::Confirm
             | Action::Close
             | Action::Scope
+            | Action::Choose
             | Action::Type
             | Action::NextKind
             | Action::NextHost => {}
@@ -202,8 +203,21 @@ impl Turn<'_> {
 
     fn extend(&mut self) {
         match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
+            Some((session, name)) => self.model.overlays.push(Overlay::Ask(Ask::new(session, name))),
+            None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    /// Returns the selected session, where it is an orphan.
+    pub(super) fn orphan(&self) -> Option<String> {
+        self.model.selected.clone().filter(|id| self.model.sessions.is_orphan(id))
+    }
+
+    fn adopt(&mut self) {
+        match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
             Some((session, name)) => {
-                self.run(Command::Extend { session, ceiling_s: LIFE_S }, Pending::Extend(name));
+                let request = OrphansRequest { adopt: Some(true), session: Some(session), ..OrphansRequest::default() };
+                self.run(Command::Orphans(request), Pending::Adopt(name));
             }
             None => self.note(Tone::Plain, "no session is selected (s starts one)"),
         }
@@ -235,11 +249,25 @@ impl Turn<'_> {
     pub(super) fn preview(&mut self, act: Act, session: Option<String>, note: Option<String>) {
         let name = match &session {
             Some(id) => self.model.sessions.by_id(id).map_or_else(|| id.clone(), |row| row.name.clone()),
+            None if act == Act::Reap => "all orphans".to_owned(),
             None => "all sessions that are over".to_owned(),
         };
         let ticket = self.run(act.command(session.as_deref(), None), Pending::Plan);
-        let preview =
-            Preview { act, session, name, plan: None, not_before: None, note, scroll: 0, drawn: false, ticket };
+        let preview = Preview {
+            act,
+            session,
+            name,
+            plan: None,
+            not_before: None,
+            note,
+            end_kept: BTreeSet::new(),
+            kept: None,
+            follows: false,
+            scroll: 0,
+            drawn: false,
+            ticket,
+            revision: 0,
+        };
         let overlay = Overlay::Preview(preview);
         if self.model.focused || !self.model.overlays.is_empty() {
             self.model.waiting.push_back(overlay);

@@ -58,6 +58,9 @@ impl Turn<'_> {
             UiEvent::Input(Input::Mouse(event)) => self.pointer(event),
             UiEvent::Input(Input::Resize(cols, rows)) => self.model.size = (cols, rows),
             UiEvent::Sessions(rows) => self.sessions(rows),
+            UiEvent::Orphans(orphans) => {
+                self.model.sessions.replace_orphans(orphans.orphans, orphans.quarantined);
+            }
             UiEvent::Tree { session, tree } => {
                 if self.model.selected.as_ref() == Some(&session) {
                     self.model.tree.turn_to(Some(&session));
@@ -66,6 +69,7 @@ impl Turn<'_> {
             }
             UiEvent::Answered { ticket, result } => self.answered(ticket, result),
             UiEvent::Happened(event) => self.happened(&event),
+            UiEvent::Clipboard { session, bytes } => self.forward(&session, bytes),
             UiEvent::Recipes(recipes) => self.model.recipes = recipes,
             UiEvent::Note(text) => self.note(Tone::Plain, &text),
             UiEvent::Suspend => self.effects.push(Effect::Suspend),
@@ -90,7 +94,7 @@ impl Turn<'_> {
         let esc_first = KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..*key };
         if key.modifiers.contains(KeyModifiers::ALT)
             && matches!(key.code, KeyCode::Char(_))
-            && !matches!(self.model.context(), Context::Terminal | Context::Line)
+            && !matches!(self.model.context(), Context::Terminal | Context::Line | Context::Ask)
             && !is_chord(self.model.escape, key)
         {
             // No command has Alt: it was Esc, and a key so soon after it that the terminal's bytes
@@ -116,6 +120,7 @@ impl Turn<'_> {
             | Context::Reader
             | Context::Menu
             | Context::Line
+            | Context::Ask
             | Context::Error
             | Context::Quit) => self.overlay_key(context, key),
         }
@@ -146,12 +151,28 @@ impl Turn<'_> {
             }
             Context::Line => {
                 if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut() {
-                    launch.line.insert(text);
+                    launch.line.insert_lines(text);
+                }
+            }
+            Context::Ask => {
+                if let Some(Overlay::Ask(ask)) = self.model.overlays.last_mut() {
+                    ask.line.insert(text);
                 }
             }
             // Anywhere else a paste would press keys.
             Context::Panes | Context::Preview | Context::Reader | Context::Menu | Context::Error | Context::Quit => {}
         }
+    }
+
+    /// A session writes the clipboard only while somebody types into it.
+    fn forward(&mut self, session: &str, bytes: Vec<u8>) {
+        if self.model.context() != Context::Terminal || self.model.selected.as_deref() != Some(session) {
+            return;
+        }
+        let name = self.model.current().map(|row| row.name.clone()).unwrap_or_default();
+        let size = if bytes.len() == 1 { "1 byte".to_owned() } else { format!("{} bytes", bytes.len()) };
+        self.note(Tone::Plain, &format!("{name} copied {size} to the clipboard"));
+        self.effects.push(Effect::Forward(bytes));
     }
 
     fn run(&mut self, command: Command, pending: Pending) -> Ticket {

@@ -3,7 +3,7 @@
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
-use super::super::model::{Act, Launch, Overlay, Pending, Reading};
+use super::super::model::{Act, Ask, Launch, Overlay, Pending, Reading, seconds};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view;
@@ -15,17 +15,22 @@ use crate::app::contract::{HostKind, Kind, LaunchRequest};
 impl Turn<'_> {
     pub(super) fn overlay_key(&mut self, context: Context, key: &KeyEvent) {
         let Some(action) = lookup(context, key) else {
-            if let Some(Overlay::Launch(launch)) = self.model.overlays.last_mut()
-                && launch.typing
-            {
-                launch.note = None;
-                launch.line.edit(key);
+            match self.model.overlays.last_mut() {
+                Some(Overlay::Launch(launch)) if launch.typing => {
+                    launch.note = None;
+                    launch.line.edit(key);
+                }
+                Some(Overlay::Ask(ask)) => {
+                    ask.note = None;
+                    ask.line.edit(key);
+                }
+                _ => {}
             }
             return;
         };
         match action {
-            Action::Up => self.scroll_overlay(-1),
-            Action::Down => self.scroll_overlay(1),
+            Action::Up => self.step_overlay(-1),
+            Action::Down => self.step_overlay(1),
             Action::PageUp => self.scroll_overlay(-10),
             Action::PageDown => self.scroll_overlay(10),
             Action::Top => self.scroll_overlay(isize::MIN / 2),
@@ -33,6 +38,11 @@ impl Turn<'_> {
             Action::Close => self.close(),
             Action::Confirm => self.confirm(),
             Action::Scope => self.change_scope(),
+            Action::Choose => {
+                if let Some(Overlay::Preview(preview)) = self.model.overlays.last_mut() {
+                    preview.toggle();
+                }
+            }
             Action::Copy => self.copy_overlay(),
             Action::Type => self.with_launch(|launch| launch.typing = true),
             Action::NextKind => self.with_launch(|launch| {
@@ -61,6 +71,8 @@ impl Turn<'_> {
             | Action::Events
             | Action::Receipt
             | Action::Orphans
+            | Action::Reap
+            | Action::Adopt
             | Action::Doctor
             | Action::Extend
             | Action::Dismiss
@@ -78,11 +90,21 @@ impl Turn<'_> {
         }
     }
 
+    /// Moves by rows in the topmost dialog.
+    fn step_overlay(&mut self, by: isize) {
+        match self.model.overlays.last_mut() {
+            Some(Overlay::Preview(preview)) => preview.step(by),
+            _ => self.scroll_overlay(by),
+        }
+    }
+
     /// Scrolls the topmost dialog; `settle` keeps the position within the text.
     pub(super) fn scroll_overlay(&mut self, by: isize) {
         let recipes: Vec<String> = view::menu_order(&self.model.recipes).map(|row| row.name.clone()).collect();
         match self.model.overlays.last_mut() {
-            Some(Overlay::Preview(preview)) => preview.scroll = preview.scroll.saturating_add_signed(by),
+            Some(Overlay::Preview(preview)) => {
+                (preview.scroll, preview.follows) = (preview.scroll.saturating_add_signed(by), false);
+            }
             Some(Overlay::Reader(reader)) => reader.scroll = reader.scroll.saturating_add_signed(by),
             Some(Overlay::Quit(quit)) => quit.scroll = quit.scroll.saturating_add_signed(by),
             Some(Overlay::Launch(launch)) if !launch.typing => {
@@ -92,7 +114,7 @@ impl Turn<'_> {
                 launch.recipe = recipes.into_iter().nth(next);
                 launch.note = None;
             }
-            Some(Overlay::Launch(_) | Overlay::Error(_)) | None => {}
+            Some(Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Error(_)) | None => {}
         }
     }
 
@@ -117,7 +139,7 @@ impl Turn<'_> {
                     return;
                 }
                 let (act, session, name) = (preview.act, preview.session.clone(), preview.name.clone());
-                let command = act.command(session.as_deref(), Some(preview.identities()));
+                let command = act.command(session.as_deref(), Some(preview.confirmed()));
                 self.model.overlays.pop();
                 self.note(Tone::Plain, &format!("{}: {name} …", act.verb()));
                 self.model.acting.extend(session.clone());
@@ -128,9 +150,23 @@ impl Turn<'_> {
                 let name = launch.recipe.clone();
                 self.launch_recipe(name.as_deref());
             }
+            Some(Overlay::Ask(ask)) => self.extend_by(ask.clone()),
             Some(Overlay::Quit(quit)) if quit.drawn => self.effects.push(Effect::Quit),
             Some(Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Error(_)) | None => {}
         }
+    }
+
+    fn extend_by(&mut self, ask: Ask) {
+        let text = ask.line.text().trim().to_owned();
+        let Some(ceiling_s) = seconds(&text) else {
+            if let Some(Overlay::Ask(ask)) = self.model.overlays.last_mut() {
+                ask.note = Some("give a number above 0 with s, m, h or d, for example 12h".to_owned());
+            }
+            return;
+        };
+        self.model.overlays.pop();
+        let for_long = if text.ends_with(|c: char| c.is_ascii_digit()) { format!("{text}h") } else { text };
+        self.run(Command::Extend { session: ask.session, ceiling_s }, Pending::Extend(ask.name, for_long));
     }
 
     fn launch_line(&mut self, launch: Launch) {
@@ -168,15 +204,15 @@ impl Turn<'_> {
 
     fn change_scope(&mut self) {
         let Some(Overlay::Preview(preview)) = self.model.overlays.last() else { return };
-        if preview.act != Act::Sweep {
-            return;
-        }
-        let session = match &preview.session {
-            Some(_) => None,
-            None => self.model.selected.clone(),
+        let act = preview.act;
+        let session = match (act, &preview.session) {
+            (Act::Sweep | Act::Reap, Some(_)) => None,
+            (Act::Sweep, None) => self.model.selected.clone(),
+            (Act::Reap, None) => self.orphan(),
+            (Act::Stop | Act::Force | Act::Restart, _) => return,
         };
         self.close();
-        self.preview(Act::Sweep, session, None);
+        self.preview(act, session, None);
     }
 
     fn copy_overlay(&mut self) {
@@ -190,7 +226,7 @@ impl Turn<'_> {
                 Reading::Orphans(_) => "the orphans",
                 Reading::Doctor(_) => "the checks",
             },
-            Overlay::Launch(_) | Overlay::Error(_) | Overlay::Quit(_) => return,
+            Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Error(_) | Overlay::Quit(_) => return,
         };
         let text = view::overlay_text(self.model, overlay);
         self.note(Tone::Plain, &format!("copied {what}"));

@@ -96,7 +96,8 @@ impl Turn<'_> {
         let Some(line) = row.checked_sub(area.body.y).map(usize::from) else { return };
         match pane {
             Pane::List => {
-                if let Some(ListLine::Session(row)) = list_lines(self.model).get(self.model.list_top + line) {
+                let lines = list_lines(self.model);
+                if let Some(ListLine::Session(row) | ListLine::Orphan(row, _)) = lines.get(self.model.list_top + line) {
                     let session = row.session.clone();
                     self.select(Some(session));
                 }

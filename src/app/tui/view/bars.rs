@@ -93,6 +93,10 @@ fn is_of_use(model: &Model, action: Action) -> bool {
             model.selected.is_some() || !model.overlays.is_empty()
         }
         Action::Confirm => !matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if preview.plan.is_none()),
+        Action::Reap | Action::Adopt => model.current().is_some_and(|row| model.sessions.is_orphan(&row.session)),
+        Action::Choose => {
+            matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if !preview.choices().is_empty())
+        }
         _ => true,
     }
 }

@@ -9,7 +9,7 @@ use super::super::model::{Act, Model, Overlay, Reading};
 use super::super::theme::Tone;
 use super::doc::Doc;
 use super::paint::{self, Row, width};
-use super::{bars, help, launch, preview, receipt, report};
+use super::{ask, bars, help, launch, preview, receipt, report};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -30,7 +30,7 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     // Small screens have no room for a border.
     let framed = cols >= 40 && rows >= 10;
     let most = match overlay {
-        Overlay::Error(_) => 72,
+        Overlay::Error(_) | Overlay::Ask(_) => 72,
         Overlay::Launch(_) => 92,
         Overlay::Preview(_) | Overlay::Reader(_) | Overlay::Quit(_) => 112,
     };
@@ -58,7 +58,8 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
     match overlay {
         Overlay::Preview(p) => {
             let tone = if p.act == Act::Force { Tone::Bad } else { Tone::Warn };
-            (format!("{}: {}", p.act.verb(), p.name), tone, preview::lines(model, p, width), None)
+            let (lines, selected) = preview::lines(model, p, width);
+            (format!("{}: {}", p.act.verb(), p.name), tone, lines, selected)
         }
         Overlay::Reader(reader) => match &reader.reading {
             Reading::Help => ("Keys".to_owned(), Tone::Plain, help::help_lines(model, width), None),
@@ -78,6 +79,7 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
             let (lines, selected) = launch::lines(model, l, width);
             ("Start".to_owned(), Tone::Plain, lines, selected)
         }
+        Overlay::Ask(a) => ("Extend".to_owned(), Tone::Plain, ask::lines(model, a, width), None),
         Overlay::Error(e) => {
             let mut doc = Doc::new(&model.theme, width);
             doc.text(0, e.kind(), model.theme.dim());
@@ -96,7 +98,7 @@ fn scroll(overlay: &Overlay) -> usize {
         Overlay::Reader(r) => r.scroll,
         Overlay::Quit(q) => q.scroll,
         Overlay::Launch(l) => l.top,
-        Overlay::Error(_) => 0,
+        Overlay::Ask(_) | Overlay::Error(_) => 0,
     }
 }
 

@@ -42,6 +42,11 @@ impl<'a> Doc<'a> {
         self.width
     }
 
+    /// Returns how many lines there are so far.
+    pub(super) fn height(&self) -> usize {
+        self.lines.len()
+    }
+
     /// Adds an empty line, unless there is one or nothing is there yet.
     pub(super) fn blank(&mut self) {
         if self.lines.last().is_some_and(|line| line.width() > 0) {

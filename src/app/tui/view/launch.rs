@@ -1,10 +1,11 @@
 //! The launch menu and the line in which a command is typed.
 
-use ratatui::style::{Modifier, Style};
+use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::super::model::{Launch, Model};
 use super::super::theme::Tone;
+use super::ask::field;
 use super::doc::{Doc, span};
 use super::list::heading;
 use crate::app::config::RecipeRow;
@@ -90,21 +91,11 @@ fn line(model: &Model, launch: &Launch, width: u16) -> Vec<Line<'static>> {
     let mut doc = Doc::new(theme, width);
     doc.text(0, "A command for sh -c:", theme.dim());
     doc.blank();
-    let (before, after) = launch.line.split();
-    let room = usize::from(width).saturating_sub(3);
-    // The part around the cursor is shown.
-    let before = tail(&escape(before), room.saturating_sub(1));
-    let left = room.saturating_sub(unicode_width::UnicodeWidthStr::width(before.as_str()));
-    let after = shorten(&escape(after), left.saturating_sub(1));
-    let cursor = Style::new().add_modifier(Modifier::REVERSED);
-    let mut rest = after.chars();
-    let under = rest.next().map_or_else(|| " ".to_owned(), |c| c.to_string());
-    doc.line(vec![
-        Span::styled("$ ", theme.accent()),
-        Span::raw(before),
-        Span::styled(under, cursor),
-        Span::raw(rest.as_str().to_owned()),
-    ]);
+    field(&mut doc, "$", &launch.line);
+    let lines = launch.line.text().trim().lines().count();
+    if lines > 1 {
+        doc.text(2, &format!("{lines} lines: sh runs them as a script"), theme.dim());
+    }
     doc.blank();
     let host = launch.host.map_or("by kind", crate::app::contract::HostKind::name);
     doc.line(vec![
@@ -118,14 +109,4 @@ fn line(model: &Model, launch: &Launch, width: u16) -> Vec<Line<'static>> {
         doc.text(0, note, theme.tone(Tone::Warn));
     }
     doc.into_lines()
-}
-
-/// Returns the end of a text, at most `width` columns.
-fn tail(text: &str, width: usize) -> String {
-    use unicode_width::UnicodeWidthStr as _;
-    let mut start = 0;
-    while text[start..].width() > width {
-        start += text[start..].chars().next().map_or(1, char::len_utf8);
-    }
-    text[start..].to_owned()
 }

@@ -10,6 +10,7 @@ use super::bars;
 use super::human;
 use super::layout::{Area, Arrangement, arrangement};
 use super::paint::{Row, tint};
+use crate::app::command::Orphan;
 use crate::app::contract::{Kind, Phase, SessionRow};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -38,6 +39,24 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
             ListLine::Gap => {}
             ListLine::Heading(kind, count) => {
                 row.gap(1).put(heading(*kind), theme.dim()).put(&format!(" {count}"), theme.dim());
+            }
+            ListLine::Orphans(count) => {
+                row.gap(1).put("Orphans", theme.tone(Tone::Warn)).put(&format!(" {count}"), theme.dim());
+            }
+            ListLine::Orphan(session, orphan) => {
+                let selected = model.selected.as_ref() == Some(&session.session);
+                draw_orphan(theme, session, orphan, selected, &mut row);
+                if selected {
+                    let y = area.body.y + index;
+                    tint(buffer, Rect { y, height: 1, ..area.body }, theme.selection(active));
+                }
+            }
+            ListLine::Record(record) => {
+                let name = record.path.file_name().unwrap_or(record.path.as_os_str()).to_string_lossy();
+                row.gap(3).put("left alone: ", theme.dim()).put(&name, theme.text());
+            }
+            ListLine::Reason(record) => {
+                row.gap(3).put(&record.reason, theme.dim());
             }
             ListLine::Session(session) => {
                 let selected = model.selected.as_ref() == Some(&session.session);
@@ -94,6 +113,17 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     number(row, uptime, &human::age(session.uptime_s), theme.dim());
     number(row, cpu, &human::percent(session.cpu_pct), base);
     number(row, memory, &human::bytes(session.rss_bytes), base);
+}
+
+/// Draws what is known of an orphan: how old it is, what it uses, and the last verdict with its reason.
+fn draw_orphan(theme: &Theme, session: &SessionRow, orphan: &Orphan, selected: bool, row: &mut Row<'_>) {
+    row.reserve(1);
+    row.put(if selected { "▌" } else { " " }, theme.accent()).gap(2);
+    let verdict = orphan.last.as_ref().map_or(session.verdict, |last| last.verdict);
+    let used = [human::age(Some(orphan.age_s)), human::percent(session.cpu_pct), human::bytes(session.rss_bytes)];
+    row.put(&used.join(" "), theme.dim()).gap(1);
+    row.put(verdict.name(), theme.tone(verdict_tone(verdict)));
+    row.put(&format!(": {}", orphan.reason), theme.dim());
 }
 
 fn number(row: &mut Row<'_>, columns: u16, text: &str, style: Style) {

@@ -3,6 +3,7 @@
 //!
 //! `layout` says where everything is, the files named after panes and dialogs say what is there.
 
+mod ask;
 mod bars;
 mod dialog;
 mod doc;

@@ -14,7 +14,8 @@ use crate::app::contract::{HostKind, SessionRow};
 use crate::lifecycle::receipt::{Bystander, Receipt};
 use crate::lifecycle::verdict::VerdictKind;
 
-pub(super) fn lines(model: &Model, preview: &Preview, width: u16) -> Vec<Line<'static>> {
+/// Returns the lines, and which of them is the kept process that the keys are on.
+pub(super) fn lines(model: &Model, preview: &Preview, width: u16) -> (Vec<Line<'static>>, Option<usize>) {
     let theme = &model.theme;
     let mut doc = Doc::new(theme, width);
     if let Some(note) = &preview.note {
@@ -29,17 +30,17 @@ pub(super) fn lines(model: &Model, preview: &Preview, width: u16) -> Vec<Line<'s
     let Some(plan) = &preview.plan else {
         doc.blank();
         doc.text(0, "looking at the processes …", theme.dim());
-        return doc.into_lines();
+        return (doc.into_lines(), None);
     };
     if model.size.1 >= 10 {
-        doc.text(0, &summary(plan, preview.targets().count()), theme.text());
+        doc.text(0, &summary(plan, preview), theme.text());
     }
-    plan_lines(&mut doc, plan);
+    let selected = plan_lines(&mut doc, plan, preview);
     for note in &plan.notes {
         doc.blank();
         doc.text(0, note, theme.dim());
     }
-    doc.into_lines()
+    (doc.into_lines(), selected)
 }
 
 /// Says in one sentence what is asked for.
@@ -51,13 +52,15 @@ fn about(model: &Model, preview: &Preview) -> String {
         Act::Stop => "ends what is listed, politely at first, with KILL after the grace",
         Act::Force => "ends what is listed with KILL at once",
         Act::Sweep => "ends what earlier stops left behind",
+        Act::Reap => "ends what is left of sessions without a manager; only what is verified",
         Act::Restart => "ends what is listed, then starts the session again",
     };
     if place.is_empty() { what.to_owned() } else { format!("{place} · {what}") }
 }
 
-/// Adds the plan of a dry run. Each process is named once, below what would be done with it.
-fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt) {
+/// Adds the plan of a dry run. Each process is named once, below what would be done with it. Returns the line of
+/// the kept process that the keys are on.
+fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt, preview: &Preview) -> Option<usize> {
     let plan = receipt.plan.as_deref().unwrap_or_default();
     let mut named = BTreeSet::new();
     let targets: Vec<_> = plan.iter().filter(|row| row.signal.is_some()).collect();
@@ -114,7 +117,7 @@ fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt) {
             });
         }
     }
-    bystanders(doc, "Kept alive on purpose", "kept", &receipt.kept);
+    let selected = kept_lines(doc, &receipt.kept, preview);
     named.extend(receipt.kept.iter().chain(&receipt.escapees).map(|row| row.pid));
     let rest: Vec<_> = plan.iter().filter(|row| !named.contains(&row.pid)).collect();
     if !rest.is_empty() {
@@ -132,15 +135,45 @@ fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt) {
     }
     bystanders(doc, "Left the tree, only reported", "reported", &receipt.escapees);
     bystanders(doc, "Look alike, not members", "untouched", &receipt.lookalikes);
+    selected
+}
+
+/// Adds the processes that are kept, each with whether it was chosen to be ended all the same.
+fn kept_lines(doc: &mut Doc<'_>, kept: &[Bystander], preview: &Preview) -> Option<usize> {
+    let choices = preview.choices();
+    let on = choices.get(preview.chosen(&choices));
+    if on.is_none() {
+        bystanders(doc, "Kept alive on purpose", "kept", kept);
+        return None;
+    }
+    doc.heading("Kept alive on purpose, unless chosen", Some(kept.len()), Tone::Dim);
+    let mut selected = None;
+    for row in kept {
+        if on.is_some_and(|on| on.pid == row.pid) {
+            selected = Some(doc.height());
+        }
+        let ends = preview.end_kept.iter().any(|chosen| chosen.pid == row.pid);
+        doc.entry(&Entry {
+            pid: row.pid,
+            verdict: None,
+            what: if ends { "[x] ends" } else { "[ ] stays" },
+            tone: if ends { Tone::Warn } else { Tone::Dim },
+            command: &row.command,
+            reason: row.reason.as_deref().unwrap_or_default(),
+        });
+    }
+    selected
 }
 
 /// Says in one line what follows, as it may not all be in view.
-fn summary(receipt: &Receipt, targets: usize) -> String {
+fn summary(receipt: &Receipt, preview: &Preview) -> String {
+    let chosen = preview.end_kept.len();
+    let targets = preview.targets().count() + chosen;
     let mut text = format!("{} to signal", human::count(targets, "process", "processes"));
     for (count, word) in [
         (receipt.refused.len(), "must not be signalled"),
         (receipt.unverified.len(), "cannot be verified"),
-        (receipt.kept.len(), "kept"),
+        (receipt.kept.len().saturating_sub(chosen), "kept"),
     ] {
         if count > 0 {
             let _ignored = write!(text, " · {count} {word}");

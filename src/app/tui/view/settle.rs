@@ -12,8 +12,14 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
         let lines = list_lines(model);
         let is_selected = |line: &ListLine<'_>| matches!(line, ListLine::Session(row) if Some(&row.session) == model.selected.as_ref());
         let at = lines.iter().position(is_selected);
-        // With the first session its heading comes into view.
-        let at = at.map(|at| if at <= 1 { 0..at + 1 } else { at..at + 1 });
+        // With the first session its heading comes into view; with each one what follows and cannot be selected.
+        let next = |at: usize| lines[at + 1..].iter().position(|line| matches!(line, ListLine::Session(_)));
+        let end = |at: usize| match lines.get(at + 1) {
+            Some(ListLine::Orphan(..)) if next(at).is_some() => at + 2,
+            _ if next(at).is_none() => lines.len(),
+            _ => at + 1,
+        };
+        let at = at.map(|at| if at <= 1 { 0..end(at) } else { at..end(at) });
         model.list_top = follow(model.list_top, at, lines.len(), usize::from(area.body.height));
     }
     if let Some(area) = layout.tree {
@@ -27,11 +33,11 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
         let (count, height) = (dialog.lines.len(), usize::from(dialog.body.height));
         let selected = dialog.selected.map(|at| if at <= 1 { 0..at + 1 } else { at..at + 1 });
         match model.overlays.last_mut() {
-            Some(Overlay::Preview(p)) => p.scroll = follow(p.scroll, None, count, height),
+            Some(Overlay::Preview(p)) => p.scroll = follow(p.scroll, selected.filter(|_| p.follows), count, height),
             Some(Overlay::Reader(r)) => r.scroll = follow(r.scroll, None, count, height),
             Some(Overlay::Quit(q)) => q.scroll = follow(q.scroll, None, count, height),
             Some(Overlay::Launch(l)) => l.top = follow(l.top, selected, count, height),
-            Some(Overlay::Error(_)) | None => {}
+            Some(Overlay::Ask(_) | Overlay::Error(_)) | None => {}
         }
     }
 }

@@ -181,6 +181,21 @@ fn reports() {
 }
 
 #[test]
+fn orphans_in_their_group() {
+    check("orphan_group", |bench| {
+        bench.send(UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())));
+        bench.press("G");
+    });
+}
+
+#[test]
+fn a_question_for_a_duration() {
+    check("extend", |bench| {
+        bench.press("+<C-u>12x<Enter>");
+    });
+}
+
+#[test]
 fn events() {
     check("events", |bench| {
         bench.press("e");
@@ -198,6 +213,15 @@ fn launch_menu() {
 fn command_line() {
     check("command_line", |bench| {
         bench.press("s:llama-server -m モデル.gguf --port 8080");
+    });
+}
+
+#[test]
+fn command_lines() {
+    check("command_lines", |bench| {
+        bench.press("s:");
+        let paste = "cd /srv/models\rmake モデル && \\\rllama-server -m tiny.gguf\r";
+        bench.send(UiEvent::Input(crossterm::event::Event::Paste(paste.into())));
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
-use crate::app::command::{Answer, Command, ScreenText};
+use crate::app::command::{Answer, Command, Orphans, ScreenText};
 use crate::app::contract::Tree;
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -14,6 +14,7 @@ use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::Context;
 use crate::app::tui::seam::{Effect, UiEvent};
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::plan::Choice;
 use crate::pty::screen::{MouseEncoding, MouseMode};
 
 struct Random(u64);
@@ -59,7 +60,7 @@ fn key(random: &mut Random) -> Input {
         KeyCode::F(5),
         KeyCode::Null,
     ];
-    let letters: Vec<char> = "jkgGudsxXSrztevc?hqynaZR: i界é\\4".chars().collect();
+    let letters: Vec<char> = "jkgGudsxXSrztevc?hqynaoOZR: +i界é\\4".chars().collect();
     let code = if random.below(3) == 0 { random.pick(&codes) } else { KeyCode::Char(random.pick(&letters)) };
     let modifiers = match random.below(12) {
         0 => KeyModifiers::CONTROL,
@@ -99,6 +100,10 @@ fn answer(random: &mut Random, open: &mut Vec<(u64, Command)>) -> Option<UiEvent
             }
             Command::Stop(request) if request.dry_run == Some(true) => Answer::Receipt(Box::new(fixtures::plan())),
             Command::Sweep(request) if request.dry_run == Some(true) => Answer::Receipt(Box::new(fixtures::plan())),
+            Command::Orphans(request) => Answer::Orphans(Box::new(Orphans {
+                swept: vec![if request.dry_run == Some(true) { fixtures::plan() } else { fixtures::bad_receipt() }],
+                ..fixtures::orphans_in_the_list()
+            })),
             _ => Answer::Receipt(Box::new(random.pick(&[fixtures::bad_receipt(), fixtures::clean_receipt()]))),
         }),
     };
@@ -129,6 +134,7 @@ fn event(context: Context, random: &mut Random, open: &mut Vec<(u64, Command)>) 
         }
         3..=5 => UiEvent::Input(mouse(random)),
         6 => UiEvent::Input(Input::Paste("a\nb\x1b[201~".into())),
+        7 if random.below(2) == 0 => UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())),
         7 => UiEvent::Tick,
         8 => UiEvent::Happened(Event::ProcessGone {
             session: "serve-1a2b3c4d".into(),
@@ -146,7 +152,19 @@ fn confirmed_by(command: &Command) -> Option<Vec<Identity>> {
     match command {
         Command::Stop(request) => request.confirm.clone(),
         Command::Sweep(request) => request.confirm.clone(),
-        Command::Restart { confirm, .. } => confirm.clone(),
+        Command::Restart(request) => request.confirm.clone(),
+        Command::Orphans(request) => request.confirm.clone(),
+        _ => None,
+    }
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other command ends kept processes")]
+fn chosen_by(command: &Command) -> Option<Vec<Choice>> {
+    match command {
+        Command::Stop(request) => request.end_kept.clone(),
+        Command::Sweep(request) => request.end_kept.clone(),
+        Command::Restart(request) => request.end_kept.clone(),
+        Command::Orphans(request) => request.end_kept.clone(),
         _ => None,
     }
 }
@@ -166,17 +184,26 @@ fn ten_thousand_events_do_no_harm() {
                 Effect::Run { ticket, command } => {
                     let confirm = confirmed_by(&command);
                     let dry = matches!(&command, Command::Stop(r) if r.dry_run == Some(true))
-                        || matches!(&command, Command::Sweep(r) if r.dry_run == Some(true));
-                    let real =
-                        matches!(command, Command::Stop(_) | Command::Sweep(_) | Command::Restart { .. }) && !dry;
+                        || matches!(&command, Command::Sweep(r) if r.dry_run == Some(true))
+                        || matches!(&command, Command::Orphans(r) if r.dry_run == Some(true) || r.reap.is_none());
+                    let real = matches!(
+                        command,
+                        Command::Stop(_) | Command::Sweep(_) | Command::Restart(_) | Command::Orphans(_)
+                    ) && !dry;
                     assert_eq!(real, confirm.is_some(), "step {step}: nothing is signalled without a preview");
                     confirmed += usize::from(real);
+                    assert!(chosen_by(&command).iter().flatten().all(|choice| choice.to_string() == "4400"));
                     assert!(confirm.into_iter().flatten().all(|id| known.contains(&id.pid.raw())));
                     open.push((ticket, command));
                 }
                 Effect::Resize { rows, cols, .. } => assert!(rows >= 1 && cols >= 2, "step {step}"),
                 Effect::Input { bytes, .. } => assert!(!bytes.is_empty()),
-                Effect::Select(_) | Effect::Copy(_) | Effect::Suspend | Effect::Redraw | Effect::Quit => {}
+                Effect::Select(_)
+                | Effect::Copy(_)
+                | Effect::Forward(_)
+                | Effect::Suspend
+                | Effect::Redraw
+                | Effect::Quit => {}
             }
         }
         if random.below(2) == 0 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::commands;
-use crate::app::command::{Answer, Command, ScreenText};
+use crate::app::command::{Answer, Command, OrphansRequest, ScreenText};
 use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::{BINDINGS, Context, lookup};
 use crate::app::tui::model::{Overlay, Pane, Reading};
@@ -271,17 +271,17 @@ fn copies() {
 fn reports_are_asked_for_and_read() {
     let mut bench = Bench::full(140, 40);
     let effects = bench.press("o");
-    assert_eq!(commands(&effects), [&Command::Orphans { reap: None, session: None }]);
+    assert_eq!(commands(&effects), [&Command::Orphans(OrphansRequest::default())]);
     bench.answer(&effects, Answer::Orphans(Box::new(fixtures::orphans())));
     assert!(bench.draw().contains("Left of earlier sessions"));
     let effects = bench.press("<Esc>D");
     assert_eq!(commands(&effects), [&Command::Doctor {}]);
     bench.answer(&effects, Answer::Doctor(fixtures::checks()));
     assert!(bench.draw().contains("way out: "));
-    let effects = bench.press("<Esc>+");
+    let effects = bench.press("<Esc>+<Enter>");
     assert_eq!(commands(&effects), [&Command::Extend { session: FIRST.into(), ceiling_s: 2_592_000.0 }]);
     bench.answer(&effects, Answer::Extended(1e9));
-    assert!(bench.model.log.notable().is_some_and(|line| line.text.contains("30 more days")));
+    assert!(bench.model.log.notable().is_some_and(|line| line.text.contains("for another 30d")));
     assert_eq!(Bench::empty(80, 24).press("+"), []);
 }
 
@@ -354,6 +354,7 @@ fn every_binding_is_handled_without_surprise() {
                     Context::Reader => drop(bench.press("?")),
                     Context::Menu => drop(bench.press("s")),
                     Context::Line => drop(bench.press("s:")),
+                    Context::Ask => drop(bench.press("+")),
                     Context::Error => {
                         let effects = bench.press("x");
                         let error = crate::app::error::AppError::new(crate::app::error::ErrorKind::Io, "no");
@@ -366,6 +367,7 @@ fn every_binding_is_handled_without_surprise() {
                 let event = text.strip_prefix("Ctrl-").map_or_else(
                     || match text.as_str() {
                         "Enter" | "Esc" | "Tab" | "Home" | "End" | "PgUp" | "PgDn" => format!("<{text}>"),
+                        "Space" => " ".to_owned(),
                         "Shift-Tab" => "<BackTab>".to_owned(),
                         "↑" => "<Up>".to_owned(),
                         "↓" => "<Down>".to_owned(),
@@ -379,4 +381,21 @@ fn every_binding_is_handled_without_surprise() {
         }
     }
     assert!(lookup(Context::Terminal, &KeyCode::Char('q').into()).is_none(), "nothing is taken from a terminal");
+}
+
+#[test]
+fn only_the_focused_session_writes_the_clipboard() {
+    let mut bench = Bench::full(140, 40);
+    let writes = |bench: &mut Bench, session: &str| {
+        bench.send(UiEvent::Clipboard { session: session.into(), bytes: b"secret".to_vec() })
+    };
+    assert_eq!(writes(&mut bench, FIRST), [], "looked at, not focused");
+    bench.press("<Enter>");
+    assert_eq!(writes(&mut bench, "serve-00000002"), [], "another one");
+    assert!(!bench.model.log.lines().any(|line| line.text.contains("clipboard")));
+    assert_eq!(writes(&mut bench, FIRST), [Effect::Forward(b"secret".to_vec())]);
+    let said = bench.model.log.notable().map(|line| line.text.clone()).unwrap_or_default();
+    assert_eq!(said, "qwen-coder-32b copied 6 bytes to the clipboard");
+    bench.press("<C-\\>");
+    assert_eq!(writes(&mut bench, FIRST), []);
 }

@@ -79,12 +79,16 @@ fn kind_and_host_are_chosen() {
 }
 
 #[test]
-fn a_paste_is_typed_into_the_line_as_one_line() {
-    let mut bench = Bench::full(80, 24);
-    bench.press("s:");
-    bench.send(UiEvent::Input(Input::Paste("echo a\nrm b\x1b[A".into())));
-    let request = launched(&bench.press("<Enter>")).unwrap_or_default();
-    assert_eq!(request.command, Some(CommandLine::Line("echo a rm b[A".into())));
+fn pasted_lines_stay_lines_and_are_seen_as_such() {
+    for paste in ["echo a\nrm b\x1b[A", "echo a\rrm b\x1b[A\r"] {
+        let mut bench = Bench::full(80, 24);
+        bench.press("s:");
+        assert_eq!(bench.send(UiEvent::Input(Input::Paste(paste.into()))), [], "a line end starts nothing");
+        let text = bench.draw();
+        assert!(text.contains("echo a↵rm b[A") && text.contains("2 lines: sh runs them as a script"), "{text}");
+        let request = launched(&bench.press("<Enter>")).unwrap_or_default();
+        assert_eq!(request.command, Some(CommandLine::Line("echo a\nrm b[A".into())));
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod fuzz;
 mod keys;
 mod launch;
+mod orphans;
 mod pointer;
 mod sessions;
 mod stops;

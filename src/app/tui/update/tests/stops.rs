@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::commands;
-use crate::app::command::{Answer, Command, Launched, StopRequest, SweepRequest};
+use crate::app::command::{Answer, Command, Launched, RestartRequest, StopRequest, SweepRequest};
 use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -12,7 +12,8 @@ use crate::app::tui::keymap::Context;
 use crate::app::tui::model::{Overlay, Pane, Reading};
 use crate::app::tui::seam::{Effect, UiEvent};
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::plan::Choice;
+use crate::lifecycle::receipt::{Bystander, Receipt};
 
 const FIRST: &str = "serve-1a2b3c4d";
 
@@ -54,9 +55,11 @@ fn each_act_previews_and_then_confirms_what_was_shown() {
             session: None,
             dry_run: dry_run.then_some(true),
             confirm: (!dry_run).then(shown),
+            end_kept: None,
         })
     };
-    let restart = Command::Restart { session: FIRST.into(), confirm: Some(shown()) };
+    let restart =
+        Command::Restart(RestartRequest { session: FIRST.into(), confirm: Some(shown()), ..RestartRequest::default() });
     for (key, asked, done) in [
         ("x", stop(false, true), stop(false, false)),
         ("X", stop(true, true), stop(true, false)),
@@ -210,7 +213,8 @@ fn a_sweep_changes_its_scope() {
     bench.press("S");
     let effects = bench.press("a");
     let of = |session: Option<&str>| {
-        Command::Sweep(SweepRequest { session: session.map(str::to_owned), dry_run: Some(true), confirm: None })
+        let session = session.map(str::to_owned);
+        Command::Sweep(SweepRequest { session, dry_run: Some(true), ..SweepRequest::default() })
     };
     assert_eq!(commands(&effects), [&of(Some(FIRST))]);
     assert_eq!(commands(&bench.press("a")), [&of(None)]);
@@ -286,4 +290,90 @@ fn a_stop_does_not_touch_the_panes() {
     preview(&mut bench, "x");
     bench.press("y");
     assert_eq!((bench.model.pane, bench.model.selected.as_deref()), (Pane::Screen, Some(FIRST)));
+}
+
+/// The plan of the fixtures with a second kept process.
+fn two_kept() -> Receipt {
+    let mut plan = fixtures::plan();
+    plan.kept.push(Bystander {
+        pid: pid(4410),
+        start_token: Some(token(4410)),
+        command: "tmux -L inner".into(),
+        reason: Some("a nested tmux server".into()),
+    });
+    plan
+}
+
+fn chosen(raw: &[i32]) -> Vec<Choice> {
+    let identity = |raw: &i32| Identity { pid: pid(*raw), token: token(*raw), pidfd_inode: None };
+    raw.iter().map(|raw| Choice::Identity(identity(raw))).collect()
+}
+
+#[test]
+fn kept_processes_are_ended_only_if_they_were_chosen_and_shown() {
+    for (key, act) in [("x", "stop"), ("X", "stop"), ("r", "restart")] {
+        let mut bench = Bench::full(140, 40);
+        let effects = bench.press(key);
+        answer(&mut bench, &effects, two_kept());
+        assert!(bench.draw().contains("[ ] stays"));
+        bench.press("j ");
+        assert_eq!(bench.press("y"), [], "{key}: the choice has not been drawn yet");
+        let text = bench.draw();
+        assert_eq!((text.matches("[ ] stays").count(), text.matches("[x] ends").count()), (1, 1), "{text}");
+        assert!(text.contains("4 processes to signal"), "{text}");
+        let effects = bench.press("y");
+        let (confirm, end_kept) = match commands(&effects)[..] {
+            [Command::Stop(request)] if act == "stop" => (&request.confirm, &request.end_kept),
+            [Command::Restart(request)] if act == "restart" => (&request.confirm, &request.end_kept),
+            ref other => panic!("{key}: {other:?}"),
+        };
+        assert_eq!((confirm, end_kept), (&Some(shown()), &Some(chosen(&[4410]))), "{key}");
+    }
+}
+
+#[test]
+fn a_choice_can_be_taken_back_and_dies_with_its_preview() {
+    let mut bench = Bench::full(140, 40);
+    let effects = bench.press("x");
+    answer(&mut bench, &effects, two_kept());
+    bench.press(" j k ");
+    bench.draw();
+    let effects = bench.press("y");
+    assert!(matches!(commands(&effects)[..], [Command::Stop(r)] if r.end_kept == Some(chosen(&[4410]))), "{effects:?}");
+    let again = refuse(&mut bench, &effects, "pid 4410 is not a kept process of it");
+    answer(&mut bench, &again, two_kept());
+    bench.draw();
+    bench.now += Duration::from_secs(1);
+    let effects = bench.press("y");
+    assert!(matches!(commands(&effects)[..], [Command::Stop(r)] if r.end_kept.is_none()), "{effects:?}");
+}
+
+#[test]
+fn a_frame_from_before_a_choice_does_not_confirm_it() {
+    let mut bench = Bench::full(140, 40);
+    let effects = bench.press("x");
+    answer(&mut bench, &effects, two_kept());
+    let before = bench.model.shown().expect("a plan to show");
+    bench.press(" ");
+    bench.model.note_shown(&before, bench.now);
+    assert_eq!(bench.press("y"), []);
+}
+
+#[test]
+fn without_kept_processes_the_keys_scroll() {
+    let mut bench = Bench::full(60, 12);
+    let effects = bench.press("x");
+    answer(&mut bench, &effects, Receipt { kept: Vec::new(), ..fixtures::plan() });
+    bench.press("jj ");
+    assert!(matches!(bench.model.overlays.last(), Some(Overlay::Preview(p)) if p.scroll == 2 && p.end_kept.is_empty()));
+}
+
+#[test]
+fn a_sweep_of_all_sessions_offers_no_choice() {
+    let mut bench = Bench::full(140, 40);
+    let effects = bench.press("S");
+    answer(&mut bench, &effects, two_kept());
+    bench.press(" ");
+    let text = bench.draw();
+    assert!(text.contains("ssh-agent -D") && !text.contains("[ ]") && !text.contains("[x]"), "{text}");
 }

@@ -1,0 +1,211 @@
+//! Sessions without a manager: who is left of them, ending them, and taking them over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Inner;
+use super::hosts::named;
+use super::query::rows_of;
+use super::session::Session;
+use super::stopper::{How, LOCK_PATIENCE};
+use crate::app::command::{Adopted, Orphan, Orphans, OrphansRequest, ReapReport};
+use crate::app::error::{AppError, ErrorKind};
+use crate::lifecycle::clock::boottime;
+use crate::lifecycle::reap::{Decision, adoptable, decide};
+use crate::lifecycle::receipt::{ProcessRow, Receipt};
+use crate::lifecycle::tether::Tether;
+use crate::lifecycle::verdict::VerdictKind;
+
+impl Inner {
+    /// Answers `orphans`: who is left without a manager, and, if asked, ends them or takes them over.
+    pub(super) fn orphans(self: &Arc<Self>, request: &OrphansRequest) -> Result<Orphans, AppError> {
+        let wish = Wish::parse(request)?;
+        let only = request.session.as_deref().map(|reference| self.find(reference)).transpose()?;
+        self.take_in();
+        let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
+        report.quarantined = self.lock().quarantined.len();
+        let (mut orphans, mut swept, mut adopted) = (Vec::new(), Vec::new(), Vec::new());
+        for session in self.all() {
+            let tether = session.tether();
+            // What runs in a PTY of ours has a manager; what a stop has left of it counts.
+            let ours = session.pty.is_some() && !self.is_left_behind(&tether);
+            let passed = session.state().settled || session.state().stopping;
+            if ours || passed || only.as_ref().is_some_and(|only| only.id != session.id) {
+                continue;
+            }
+            report.seen += 1;
+            if wish == Wish::Adopt {
+                adopted.extend(self.adopt(&session, only.is_some()));
+            }
+            let tether = session.tether();
+            let decision = decide(&self.view(&tether));
+            let is_orphan = decision != Decision::Keep || self.is_left_behind(&tether);
+            if is_orphan {
+                self.sample_one(&session);
+                orphans.push(orphan(self, &session, decision));
+            }
+            match wish {
+                Wish::Reap if is_orphan => {
+                    let how = How {
+                        dry_run: request.dry_run == Some(true),
+                        confirm: request.confirm.as_deref(),
+                        end_kept: request.end_kept.as_deref().unwrap_or_default(),
+                        end_escapees: only.is_some(),
+                        ..How::default()
+                    };
+                    match self.reap_shown(&session, decision, how, &mut report, &mut swept) {
+                        Ok(()) => {}
+                        Err(error) if only.is_some() => return Err(error),
+                        Err(error) => {
+                            tracing::warn!(session = session.id, %error, "an orphan could not be reaped");
+                            report.unverifiable += 1;
+                        }
+                    }
+                }
+                Wish::Reap | Wish::Show | Wish::Adopt => count(&mut report, decision),
+            }
+        }
+        let quarantined = self.lock().quarantined.clone();
+        let reaped = wish == Wish::Reap && request.dry_run != Some(true);
+        if reaped && only.is_none() {
+            report.ended = self.tell_ended();
+        }
+        Ok(Orphans { orphans, quarantined, swept, adopted, report, reaped, adopts: wish == Wish::Adopt })
+    }
+
+    /// Ends one orphan. Of all orphans only those are ended of which the preview that was confirmed has shown
+    /// somebody: one that came since is for the next time.
+    fn reap_shown(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        decision: Decision,
+        how: How<'_>,
+        report: &mut ReapReport,
+        swept: &mut Vec<Receipt>,
+    ) -> Result<(), AppError> {
+        let signals = matches!(decision, Decision::Keep | Decision::TearDown);
+        if let Some(confirmed) = how.confirm.filter(|_| signals && !how.end_escapees) {
+            let plan = self.end(session, How { dry_run: true, confirm: None, ..how })?.plan.unwrap_or_default();
+            let mut targets = plan.iter().filter(|row| row.signal.is_some()).peekable();
+            let shown = |pid, token| confirmed.iter().any(|shown| shown.pid == pid && Some(&shown.token) == token);
+            if targets.peek().is_some() && !targets.any(|row| shown(row.pid, row.start_token.as_ref())) {
+                report.kept += 1;
+                return Ok(());
+            }
+        }
+        self.reap_one(session, decision, how, report, swept)
+    }
+
+    /// Takes a session over that is alive and whose manager is gone; says why not otherwise. Nobody is signalled.
+    fn adopt(self: &Arc<Self>, session: &Arc<Session>, by_name: bool) -> Option<Adopted> {
+        let view = self.view(&session.tether());
+        let attended = view.spawner == VerdictKind::Owned;
+        self.sample_one(session);
+        // Of all sessions, those that have a manager and those that are over are nobody's to take.
+        let over = session.phase().0.is_over() && Self::left_of(session).is_empty();
+        if !by_name && (attended || over) {
+            return None;
+        }
+        let taken = self.take_over(session);
+        let adopted = taken.is_ok();
+        Some(Adopted { session: session.id.clone(), adopted, reason: taken.unwrap_or_else(|reason| reason) })
+    }
+
+    fn take_over(self: &Arc<Self>, session: &Arc<Session>) -> Result<String, String> {
+        let _lock = self.take_lock(&session.id, LOCK_PATIENCE).map_err(|error| error.message)?;
+        // As it is on disk now: another manager may have been faster.
+        self.take_in();
+        let mut tether = session.tether();
+        let before = tether.spawner.clone();
+        if before == self.me {
+            return Ok("it is this manager's own already".into());
+        }
+        let view = self.view(&tether);
+        let attended = view.spawner == VerdictKind::Owned;
+        adoptable(&view)
+            .map_err(|reason| if attended { format!("{reason}: {}", named(&before)) } else { reason.into() })?;
+        let panes = tether.tmux.as_ref().map(|record| super::hosts::panes(self, record)).transpose()?;
+        if panes.is_none_or(|panes| panes.is_empty()) {
+            return Err("its tmux session is gone".into());
+        }
+        (tether.spawner, tether.adopted, tether.last) = (self.me.clone(), true, None);
+        self.store.save(&tether).map_err(|error| format!("its record could not be written: {error}"))?;
+        session.state().tether = tether;
+        self.watch_exit(session);
+        self.changed();
+        Ok(format!("its manager, {}, is gone; its workload and its tmux session are verified", named(&before)))
+    }
+
+    /// A stop did not end everything, or left somebody alive, or was interrupted: whoever is at it holds the lock.
+    fn is_left_behind(&self, tether: &Tether) -> bool {
+        let interrupted = || {
+            !tether.captured.is_empty() && !tether.adopted && self.store.lock(&tether.session, Duration::ZERO).is_ok()
+        };
+        tether.last.is_some() || interrupted()
+    }
+
+    fn left_of(session: &Session) -> Vec<ProcessRow> {
+        let rows = rows_of(&session.state());
+        rows.into_iter().filter(|row| row.verdict != VerdictKind::Gone).collect()
+    }
+}
+
+/// What is to be done with orphans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    Show,
+    Reap,
+    Adopt,
+}
+
+impl Wish {
+    fn parse(request: &OrphansRequest) -> Result<Self, AppError> {
+        let usage = |message: &str| Err(AppError::new(ErrorKind::Usage, message));
+        let OrphansRequest { reap, adopt, session, dry_run, confirm, end_kept } = request;
+        match (reap.unwrap_or(false), adopt.unwrap_or(false)) {
+            (true, true) => usage("an orphan is either reaped or adopted: give one of reap and adopt"),
+            (true, false) if end_kept.is_some() && session.is_none() => {
+                usage("end_kept names processes of one session: say which with session")
+            }
+            (true, false) => Ok(Self::Reap),
+            (false, _) if *dry_run == Some(true) || confirm.is_some() || end_kept.is_some() => {
+                usage("dry_run, confirm and end_kept are about who is signalled: they need reap")
+            }
+            (false, true) => Ok(Self::Adopt),
+            (false, false) => Ok(Self::Show),
+        }
+    }
+}
+
+/// Counts what a sweep would do, without doing it.
+fn count(report: &mut ReapReport, decision: Decision) {
+    match decision {
+        Decision::Keep => report.kept += 1,
+        Decision::TearDown | Decision::Failed => report.failed += 1,
+        Decision::AlreadyGone => report.already_gone += 1,
+        Decision::Foreign => report.foreign += 1,
+        Decision::Unverifiable => report.unverifiable += 1,
+        Decision::Quarantine => report.quarantined += 1,
+    }
+}
+
+fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
+    let row = inner.session_row(session);
+    let tether = session.tether();
+    let why = match decision {
+        Decision::Keep => "a stop did not end everything",
+        Decision::TearDown => "its manager is gone, or its ceiling has come",
+        Decision::AlreadyGone => "nothing is left of it",
+        Decision::Foreign => "its pids name other processes now",
+        Decision::Unverifiable => "nobody can tell what is left of it",
+        Decision::Failed => "its leader is gone, but not everything that was with it",
+        Decision::Quarantine => "it was recorded in another pid or time namespace",
+    };
+    Orphan {
+        age_s: (boottime() - tether.spawned_at).max(0.0),
+        reason: tether.last.as_ref().map_or_else(|| why.to_owned(), |last| last.reason.clone()),
+        last: tether.last,
+        left: Inner::left_of(session),
+        row,
+    }
+}
