@@ -8,6 +8,7 @@ mod ceilings;
 mod doctor;
 mod enter;
 mod environment;
+mod host_checks;
 mod hosts;
 pub mod hub;
 mod launch;
