@@ -43,6 +43,13 @@ pub struct Quarantined {
     pub reason: String,
 }
 
+impl Quarantined {
+    /// Tells whether it is the record of this session, by the name of its file.
+    pub fn is_of(&self, session: &str) -> bool {
+        self.path.file_stem().is_some_and(|stem| stem == session)
+    }
+}
+
 /// The lock of one session: its holder runs the ladder and removes the tether.
 #[derive(Debug)]
 pub struct SessionLock {

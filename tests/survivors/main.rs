@@ -16,5 +16,6 @@ mod restarts;
 mod reuse;
 mod storms;
 mod support;
+mod tethers;
 mod tmux;
 mod users;
