@@ -14,6 +14,7 @@ mod own_group;
 mod ports;
 mod restarts;
 mod reuse;
+mod room;
 mod storms;
 mod support;
 mod tethers;
