@@ -87,7 +87,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
                 | Answer::Doctor(_)
                 | Answer::Launched(_)
                 | Answer::Waited(_)
-                | Answer::List(_)
+                | Answer::List(..)
                 | Answer::Tree(_)
                 | Answer::Screen(_)
                 | Answer::Logs(_)

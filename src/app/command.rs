@@ -410,8 +410,8 @@ pub enum Answer {
     Launched(Launched),
     /// To `wait`.
     Waited(Waited),
-    /// To `list`.
-    List(Vec<SessionRow>),
+    /// To `list`: the sessions, and the records that are left alone.
+    List(Vec<SessionRow>, Vec<Quarantined>),
     /// To `tree`.
     Tree(Tree),
     /// To `screen`.
@@ -448,7 +448,8 @@ impl Answer {
             Self::Hello(value) => value.clone(),
             Self::Launched(launched) => json!(launched),
             Self::Waited(waited) => json!(waited),
-            Self::List(sessions) => json!({ "sessions": sessions }),
+            Self::List(sessions, quarantined) if quarantined.is_empty() => json!({ "sessions": sessions }),
+            Self::List(sessions, quarantined) => json!({ "sessions": sessions, "quarantined": quarantined }),
             Self::Tree(tree) => json!(tree),
             Self::Screen(screen) => json!(screen),
             Self::Logs(lines) => json!({ "lines": lines }),

@@ -7,6 +7,7 @@ use super::contract::{SessionRow, Tree};
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
+use crate::lifecycle::store::Quarantined;
 use crate::text::escape;
 
 /// Returns an answer as text that ends with a newline, or is empty.
@@ -15,7 +16,7 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Hello(value) => format!("{value}\n"),
         Answer::Launched(launched) => self::launched(launched),
         Answer::Waited(waited) => self::waited(waited),
-        Answer::List(rows) => list(rows),
+        Answer::List(rows, quarantined) => list(rows) + &left_alone(quarantined),
         Answer::Tree(tree) => self::tree(tree),
         Answer::Screen(screen) => lines(&screen.lines),
         Answer::Logs(text) => lines(text),
@@ -43,6 +44,14 @@ fn lines(lines: &[String]) -> String {
     lines[..end].iter().fold(String::new(), |mut text, line| {
         text.push_str(&escape(line));
         text.push('\n');
+        text
+    })
+}
+
+fn left_alone(quarantined: &[Quarantined]) -> String {
+    quarantined.iter().fold(String::new(), |mut text, left| {
+        let path = left.path.display().to_string();
+        writeln!(text, "left alone: {}: {}", escape(&path), escape(&left.reason)).ok();
         text
     })
 }
@@ -260,9 +269,7 @@ fn orphans(orphans: &Orphans) -> String {
             writeln!(text, "  {:>7} {}: {}", left.pid, left.verdict.name(), escape(&left.command)).ok();
         }
     }
-    for record in &orphans.quarantined {
-        writeln!(text, "left alone: {}: {}", escape(&record.path.to_string_lossy()), escape(&record.reason)).ok();
-    }
+    text.push_str(&left_alone(&orphans.quarantined));
     for row in &orphans.adopted {
         let word = if row.adopted { "adopted" } else { "not adopted" };
         writeln!(text, "{}: {word}: {}", row.session, escape(&row.reason)).ok();

@@ -184,7 +184,7 @@ fn results() -> Value {
             &json!({ "phase": reference("phase") }),
             &json!({ "exit_code": nullable("integer"), "signal": nullable("string"), "match": { "type": "string" } }),
         ),
-        "list": object(&json!({ "sessions": list("session") }), &json!({})),
+        "list": object(&json!({ "sessions": list("session") }), &json!({ "quarantined": list("quarantined") })),
         "tree": object(
             &json!({ "processes": list("process"), "lookalikes": list("bystander"), "escapees": list("bystander") }),
             &json!({ "supervisors": list("process") }),

@@ -43,6 +43,13 @@ pub struct Quarantined {
     pub reason: String,
 }
 
+impl Quarantined {
+    /// Tells whether it is the record of this session, by the name of its file.
+    pub fn is_of(&self, session: &str) -> bool {
+        self.path.file_stem().is_some_and(|stem| stem == session)
+    }
+}
+
 /// The lock of one session: its holder runs the ladder and removes the tether.
 #[derive(Debug)]
 pub struct SessionLock {
@@ -339,6 +346,43 @@ mod tests {
         assert!(replace(&folder.path().join("missing/record"), b"new").is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// Eight writers, each with two hundred updates of one record under its lock and as many records of its own.
+    #[test]
+    fn writers_lose_no_update() {
+        const WRITERS: u32 = 8;
+        const UPDATES: u32 = 200;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let mut shared = super::super::tether::sample();
+        shared.restarts = Some(super::super::restart::Restarts::default());
+        store.save(&shared).unwrap();
+        let id = shared.session.clone();
+        let update = || {
+            let _lock = store.lock(&id, Duration::from_secs(60)).unwrap();
+            let mut tether = store.tether(&id).unwrap().unwrap();
+            tether.restarts.as_mut().unwrap().attempt += 1;
+            store.save(&tether).unwrap();
+        };
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (store, shared) = (&store, &shared);
+                scope.spawn(move || {
+                    for number in 0..UPDATES {
+                        update();
+                        let session = format!("shell-{:08x}", writer * UPDATES + number);
+                        store.save(&Tether { session, ..shared.clone() }).unwrap();
+                    }
+                });
+            }
+        });
+        let (tethers, quarantined) = store.load().unwrap();
+        assert_eq!((tethers.len(), quarantined.len()), ((WRITERS * UPDATES + 1) as usize, 0));
+        let counted = store.tether(&id).unwrap().unwrap().restarts.unwrap().attempt;
+        assert_eq!(counted, WRITERS * UPDATES);
+        let left: Vec<_> = fs::read_dir(store.sessions()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "half files: {left:?}");
     }
 
     #[test]

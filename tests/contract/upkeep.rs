@@ -96,6 +96,11 @@ fn the_doctor_knows_the_way_out() {
     let answer = rig.json(&["doctor"]);
     let checks = answer["checks"].as_array().unwrap();
     assert!(checks.len() > 3 && checks.iter().all(|check| check["state"] != "fail"), "{answer}");
+    for name in ["clock and namespace", "cgroup", "logout", "state directory", "runtime directory"] {
+        assert!(checks.iter().any(|check| check["name"] == name), "{name}: {answer}");
+    }
+    let told = |check: &&Value| check["way_out"].as_str().is_some_and(|way_out| !way_out.is_empty());
+    assert!(checks.iter().filter(|check| check["state"] != "ok").all(|check| told(&check)), "{answer}");
     let text = check_ok(&rig.run(&["doctor"]));
     assert!(text.lines().filter(|line| line.starts_with("ok ")).count() > 1, "{text}");
     fs::create_dir(rig.path("empty")).unwrap();

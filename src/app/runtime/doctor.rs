@@ -1,8 +1,7 @@
 //! `doctor`: what this host gives us to work with, each line with the way out.
 
-use std::path::Path;
-
 use super::Inner;
+use super::host_checks::{cgroup, clock, directory, logind};
 use crate::app::command::{Check, CheckState};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::InspectorKind;
@@ -16,7 +15,7 @@ impl Inner {
         checks.push(directory("state directory", &self.paths.state_dir));
         checks.push(directory("runtime directory", &self.paths.runtime_dir));
         checks.push(self.record_check());
-        checks.push(self.namespace_check());
+        checks.extend([clock(&self.inspector), cgroup(&self.inspector), logind(&self.inspector)]);
         checks.push(self.config_check());
         checks
     }
@@ -73,12 +72,6 @@ impl Inner {
         }
     }
 
-    fn namespace_check(&self) -> Check {
-        let pid = self.inspector.namespace("pid").map_or_else(|| "unknown".into(), |inode| inode.to_string());
-        let boot = self.inspector.boot_id().unwrap_or("unknown");
-        ok("clock and namespace", format!("boot {boot}, pid namespace {pid}"))
-    }
-
     fn config_check(&self) -> Check {
         match &self.config.untrusted {
             Some(untrusted) => warn(
@@ -118,34 +111,14 @@ fn subreaper_check() -> Check {
     }
 }
 
-fn directory(name: &str, path: &Path) -> Check {
-    use std::os::unix::fs::MetadataExt;
-    let shown = path.display();
-    let Ok(metadata) = std::fs::metadata(path) else {
-        return fail(name, format!("{shown} cannot be read"), "choose another directory");
-    };
-    let space = rustix::fs::statvfs(path).map_or(0, |fs| fs.f_bavail.saturating_mul(fs.f_frsize));
-    if metadata.mode() & 0o077 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return fail(
-            name,
-            format!("{shown} has mode {:o} and owner {}", metadata.mode() & 0o777, metadata.uid()),
-            "chmod 700, chown to yourself",
-        );
-    }
-    if space < 1 << 20 {
-        return fail(name, format!("{shown} has {space} bytes left"), "make room: records could not be written");
-    }
-    ok(name, format!("{shown}, {} MiB free", space >> 20))
-}
-
-fn ok(name: &str, detail: impl Into<String>) -> Check {
+pub(super) fn ok(name: &str, detail: impl Into<String>) -> Check {
     Check { name: name.into(), state: CheckState::Ok, detail: detail.into(), way_out: None }
 }
 
-fn warn(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
+pub(super) fn warn(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
     Check { state: CheckState::Warn, way_out: Some(way_out.into()), ..ok(name, detail) }
 }
 
-fn fail(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
+pub(super) fn fail(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
     Check { state: CheckState::Fail, ..warn(name, detail, way_out) }
 }

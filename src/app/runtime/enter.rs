@@ -8,6 +8,8 @@ use crate::app::contract::HostKind;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::store::Quarantined;
+use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
 
 /// Returns who we are; without an inspector a token that equals no other.
@@ -27,7 +29,12 @@ impl Inner {
     /// Reads the records and adds the sessions that are not known yet; drops those whose record another
     /// manager has settled.
     pub(super) fn take_in(&self) {
-        let Ok((tethers, quarantined)) = self.store.load() else { return };
+        let Ok((mut tethers, mut quarantined)) = self.store.load() else { return };
+        tethers.retain(|tether| {
+            let Some(reason) = self.elsewhere(tether) else { return true };
+            quarantined.push(Quarantined { path: self.store.tether_path(&tether.session), reason });
+            false
+        });
         let mut sessions = self.lock();
         sessions.quarantined = quarantined;
         let on_disk: Vec<String> = tethers.iter().map(|tether| tether.session.clone()).collect();
@@ -59,6 +66,17 @@ impl Inner {
             sessions.by_id.remove(&id);
             sessions.order.retain(|known| *known != id);
         }
+    }
+
+    /// Returns why a record is not ours to judge: its pids and times are of other namespaces than ours.
+    fn elsewhere(&self, tether: &Tether) -> Option<String> {
+        let other = |recorded: Option<u64>, name: &str| match (recorded, self.inspector.namespace(name)) {
+            (Some(recorded), Some(ours)) if recorded != ours => {
+                Some(format!("it was recorded in the {name} namespace {recorded}, and ours is {ours}"))
+            }
+            (Some(_) | None, _) => None,
+        };
+        other(tether.pidns_inode, "pid").or_else(|| other(tether.timens_inode, "time"))
     }
 
     /// Returns the manager that owns a session, where that is another one which lives.

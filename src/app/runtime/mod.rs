@@ -9,6 +9,7 @@ mod control;
 mod doctor;
 mod enter;
 mod environment;
+mod host_checks;
 mod hosts;
 pub mod hub;
 mod launch;
@@ -156,7 +157,7 @@ impl Runtime {
             Command::Hello {} => Ok(inner.hello()),
             Command::Launch(request) => inner.launch(request).map(Answer::Launched),
             Command::Wait(request) => inner.wait(request).map(Answer::Waited),
-            Command::List {} => Ok(Answer::List(inner.list())),
+            Command::List {} => Ok(Answer::List(inner.list(), inner.lock().quarantined.clone())),
             Command::Tree { session } => inner.tree(session).map(Answer::Tree),
             Command::Screen { session, scrollback } => {
                 inner.screen(session, scrollback.unwrap_or(0)).map(Answer::Screen)
@@ -270,6 +271,10 @@ impl Inner {
             sessions.by_id.values().filter(|session| session.state().tether.name == reference).collect();
         match named.as_slice() {
             [one] => Ok(Arc::clone(one)),
+            [] if let Some(left) = sessions.quarantined.iter().find(|left| left.is_of(reference)) => {
+                let message = format!("the record {} is left alone: {}", left.path.display(), left.reason);
+                Err(AppError::new(ErrorKind::Refused, message))
+            }
             [] => Err(not_found(format!("there is no session {reference:?}; `ls` shows those there are"))),
             several => {
                 let ids: Vec<&str> = several.iter().map(|session| session.id.as_str()).collect();

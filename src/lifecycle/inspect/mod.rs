@@ -4,6 +4,7 @@
 //! *unreadable*: a process that vanished is data, a process that cannot be read is a warning.
 
 mod facts;
+mod host;
 mod kin;
 mod procfs;
 mod ps;

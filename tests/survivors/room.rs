@@ -1,0 +1,151 @@
+//! A disk without room: whatever cannot be written, what is there can be read, and the rest goes on.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::{Batch, World, rows, skip};
+
+/// The sessions of this test are in a mount namespace of their own, with 16 KiB for all that is recorded.
+fn batch_on_16_kib(world: &World) -> Option<Batch> {
+    let state = world.path("state");
+    std::fs::create_dir_all(&state).unwrap();
+    let script = format!("mount -t tmpfs -o size=16k,mode=700 tmpfs {} && exec \"$@\"", state.display());
+    let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned);
+    let trial: Vec<String> = wrapper.iter().cloned().chain(["true".to_owned()]).collect();
+    if !world.command(&trial).status().is_ok_and(|status| status.success()) {
+        skip("needs a mount namespace");
+        return None;
+    }
+    let mut argv = wrapper.to_vec();
+    argv.extend(world.binary());
+    argv.extend(["--batch".to_owned(), "-".to_owned()]);
+    Some(Batch::start(world.command(&argv)))
+}
+
+/// Returns the state directory as the manager sees it.
+fn state_of(world: &World, batch: &Batch) -> PathBuf {
+    let inside = world.path("state");
+    Path::new(&format!("/proc/{}/root", batch.child.id())).join(inside.strip_prefix("/").unwrap())
+}
+
+/// Every record there is parses; what parses not is only the line of a journal that was given back.
+#[track_caller]
+fn assert_readable(state: &Path, when: &str) {
+    for file in std::fs::read_dir(state.join("sessions")).unwrap().map(|file| file.unwrap()) {
+        let name = file.file_name().into_string().unwrap();
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert!(!name.starts_with('.'), "{when}: half a file: {name}");
+        if file.path().extension().is_none_or(|extension| extension != "lock") {
+            serde_json::from_str::<Value>(&text).unwrap_or_else(|error| panic!("{when}: {name}: {error}: {text:?}"));
+        }
+    }
+    let journal = std::fs::read_to_string(state.join("receipts.jsonl")).unwrap_or_default();
+    for line in journal.lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{when}: {error}: {line:?}"));
+    }
+}
+
+/// Takes all the room but so many pages.
+fn fill_but(state: &Path, pages: usize) {
+    let mut taken = Vec::new();
+    for number in 0.. {
+        let path = state.join(format!("fill{number}"));
+        let Ok(mut file) = std::fs::File::create(&path) else { break };
+        let whole = file.write_all(&[0; 4096]).is_ok();
+        taken.push(path);
+        if !whole {
+            break;
+        }
+    }
+    for path in taken.iter().rev().skip(1).take(pages) {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+fn give_back(state: &Path) {
+    for file in std::fs::read_dir(state).unwrap().map(|file| file.unwrap().path()) {
+        if file.file_name().unwrap().to_str().unwrap().starts_with("fill") {
+            std::fs::remove_file(file).unwrap();
+        }
+    }
+}
+
+/// The disk is full from the first, second, third ... write on.
+#[test]
+fn a_full_disk_at_every_save() {
+    let mut failed = [0; 3];
+    for pages in 0..4 {
+        let world = World::new();
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+        let Some(mut batch) = batch_on_16_kib(&world) else { return };
+        let state = state_of(&world, &batch);
+        let script = world.shell("leaf root");
+        let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "pty" });
+        let session = batch.ok(launch.clone())["session"].as_str().unwrap().to_owned();
+        world.ledger.await_roles(&["root"]);
+        // Its log is in the way of exact counting.
+        fill_but(&state, pages);
+        let extended = batch.request(json!({ "cmd": "extend", "session": session, "ceiling_s": 5000 }));
+        assert_readable(&state, "extend");
+        let record = |state: &Path| -> Value {
+            serde_json::from_str(&std::fs::read_to_string(state.join(format!("sessions/{session}.json"))).unwrap())
+                .unwrap()
+        };
+        let left = record(&state)["not_after"].as_f64().unwrap() - record(&state)["spawned_at"].as_f64().unwrap();
+        assert_eq!(extended["ok"], left < 6000.0, "what was answered is what is recorded: {extended}");
+        failed[0] += usize::from(extended["ok"] == false);
+        let second = batch.request(launch);
+        assert_readable(&state, "launch");
+        failed[1] += usize::from(second["ok"] == false);
+        for session in [Some(session.as_str()), second["result"]["session"].as_str()].into_iter().flatten() {
+            let receipt = batch.stop(session);
+            assert_eq!(receipt["dead"], true, "a stop is a stop: {receipt:#}");
+            assert_readable(&state, "stop");
+            let unwritten = rows(&receipt, "notes").any(|note| note.as_str().unwrap().contains("journal of receipts"));
+            failed[2] += usize::from(unwritten);
+        }
+        assert!(world.ledger.alive().is_empty());
+        give_back(&state);
+        let again = batch.ok(json!({ "cmd": "launch", "command": ["sleep", world.nap], "host": "pty" }));
+        let again = again["session"].as_str().unwrap();
+        batch.ok(json!({ "cmd": "extend", "session": again, "ceiling_s": 4321 }));
+        let text = std::fs::read_to_string(state.join(format!("sessions/{again}.json"))).unwrap();
+        let kept: Value = serde_json::from_str(&text).unwrap();
+        let left = kept["not_after"].as_f64().unwrap() - kept["spawned_at"].as_f64().unwrap();
+        assert!((4321.0..4400.0).contains(&left), "with room again it is written: {left}");
+        assert_eq!(batch.stop(again)["dead"], true);
+        let journal = batch.ok(json!({ "cmd": "logs", "receipts": true, "tail": 1 }));
+        assert_eq!((&journal["receipts"][0]["receipt"]["session"], &journal["skipped"]), (&json!(again), &json!(0)));
+        bystanders.assert_untouched();
+    }
+    assert!(failed.iter().all(|times| (1..8).contains(times)), "each kind of write failed and did not: {failed:?}");
+}
+
+/// Several managers move one ceiling at a time while somebody reads: nobody is refused, and no reader sees half.
+#[test]
+fn several_managers_write_one_record() {
+    let world = World::new();
+    let mut first = world.batch();
+    let launched =
+        first.ok(json!({ "cmd": "launch", "command": ["sleep", world.nap], "kind": "serve", "host": "tmux" }));
+    world.end_later(world.server());
+    let session = launched["session"].as_str().unwrap().to_owned();
+    let mut managers: Vec<Batch> = (0..8).map(|_| world.batch()).collect();
+    let asked: Vec<Vec<u64>> = managers
+        .iter_mut()
+        .map(|manager| {
+            let extend = |n: u32| json!({ "cmd": "extend", "session": session, "ceiling_s": 1000 + n });
+            (0..25).map(|n| manager.send(extend(n))).collect()
+        })
+        .collect();
+    for (manager, asked) in managers.iter_mut().zip(asked) {
+        for id in asked {
+            let answer = manager.answer(id);
+            assert_eq!(answer["ok"], true, "{answer}");
+            assert!(world.tether(&session).is_some(), "the record does not parse");
+        }
+    }
+    assert_eq!(first.stop(&session)["dead"], true);
+}
