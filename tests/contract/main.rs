@@ -27,6 +27,7 @@ mod rig;
 mod schema;
 mod screens;
 mod secrets;
+mod servers;
 mod subcommands;
 mod typing;
 mod upkeep;

@@ -71,6 +71,7 @@ impl Inner {
             HostKind::Pty => self.launch_pty(&plan, request),
             HostKind::Tmux => self.launch_tmux(&plan, request),
         }?;
+        self.know(&session);
         self.add(&session);
         self.lock().last = Some(plan.id.clone());
         self.publish(Event::Launched {
@@ -82,6 +83,7 @@ impl Inner {
         });
         // Its end is told after its launch, however short it is.
         self.watch_exit(&session);
+        self.nudge();
         Ok(launched)
     }
 
@@ -456,7 +458,6 @@ fn not_acted_on(recipe: &Recipe) -> Option<String> {
     let keys = [
         ("needs", !recipe.needs.is_empty()),
         ("exclusive", recipe.exclusive.is_some()),
-        ("ready", recipe.ready.is_some()),
         ("restart", recipe.restart != Restart::No),
     ];
     let named: Vec<&str> = keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();

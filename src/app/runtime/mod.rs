@@ -7,12 +7,15 @@
 mod doctor;
 mod enter;
 mod environment;
+mod failure;
 mod hosts;
 pub mod hub;
 mod launch;
+mod probe;
 mod query;
 mod reaper;
 mod sampler;
+mod serving;
 mod session;
 mod stopper;
 mod wait;
@@ -29,6 +32,7 @@ use super::config::Config;
 use super::error::{AppError, ErrorKind};
 use super::event::Event;
 use super::paths::Paths;
+use super::phase::Table;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::Inspector;
@@ -72,6 +76,10 @@ pub(crate) struct Inner {
     glance: Mutex<Option<(Instant, Guard)>>,
     /// Grows with everything that any session prints.
     screens: AtomicU64,
+    /// What servers print; made when the first one is launched or found.
+    table: Mutex<Option<Arc<Table>>>,
+    /// Whether the looking thread is to look at once.
+    nudged: (Mutex<bool>, Condvar),
     /// `None` inside where the thread could not be started.
     watcher: OnceLock<Option<watch::Watcher>>,
 }
@@ -112,8 +120,13 @@ impl Runtime {
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             screens: AtomicU64::new(0),
+            table: Mutex::default(),
+            nudged: (Mutex::new(false), Condvar::new()),
             watcher: OnceLock::new(),
         };
+        if !inner.config.patterns.is_empty() {
+            inner.patterns()?;
+        }
         let runtime = Self { inner: Arc::new(inner) };
         runtime.inner.take_in();
         Ok(runtime)
@@ -124,10 +137,11 @@ impl Runtime {
         self.inner.reap()
     }
 
-    /// Starts the threads that watch for exits and look at the process table every second.
+    /// Starts the threads that watch for exits, look at the process table every second, and follow the servers.
     pub fn watch(&self) {
         watch::start(&self.inner);
         sampler::start(&self.inner);
+        serving::start(&self.inner);
         reaper::start(&self.inner);
     }
 
@@ -174,6 +188,7 @@ impl Runtime {
     /// Nothing is launched and nobody waits any more. A stop that is under way is finished.
     pub fn interrupt(&self) {
         self.inner.closing.store(true, Ordering::SeqCst);
+        self.inner.nudge();
         self.inner.changed();
     }
 
