@@ -21,6 +21,7 @@ mod events;
 mod files;
 mod foreground;
 mod inspectors;
+mod llama;
 mod oracle;
 mod printed;
 mod rig;
