@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::phase::Suggestion;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -140,6 +141,18 @@ pub struct SessionRow {
     /// More about the phase, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// How much of the phase is done, in percent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress_pct: Option<f64>,
+    /// Tokens a second, as the server said last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens_per_s: Option<f64>,
+    /// Requests that run now, where the server says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u32>,
+    /// What to do about its failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suggest: Option<Suggestion>,
     /// The workload's pid.
     pub pid: Option<i32>,
     /// The worst verdict among its members.

@@ -124,7 +124,7 @@ fn list(rows: &[SessionRow]) -> String {
     let cells = rows.iter().map(|row| {
         let state = match (&row.detail, row.phase.name()) {
             (Some(detail), phase) if row.phase.is_over() => format!("{phase}: {detail}"),
-            (_, phase) => phase.to_owned(),
+            (_, phase) => row.progress_pct.map_or_else(|| phase.to_owned(), |pct| format!("{phase} {pct:.0}%")),
         };
         vec![
             row.session.clone(),

@@ -284,7 +284,13 @@ fn rows() -> Value {
                 "ports": { "type": ["array", "null"], "items": integer() }, "exit_code": nullable("integer"),
                 "signal": nullable("string"), "adopted": { "type": "boolean" }, "owner": nullable("string"),
                 "not_after": nullable("number"), "containment": { "type": "array", "items": text() } }),
-            &json!({ "detail": text(), "command": text(), "cwd": nullable("string"), "processes": integer() }),
+            &json!({ "detail": text(), "command": text(), "cwd": nullable("string"), "processes": integer(),
+                "progress_pct": { "type": "number", "minimum": 0, "maximum": 100 },
+                "tokens_per_s": { "type": "number", "minimum": 0 }, "requests": integer(),
+                "suggest": object(
+                    &json!({ "text": text() }),
+                    &json!({ "command": { "type": ["string", "array"], "items": text() } }),
+                ) }),
         ),
         "process": object(
             &json!({ "pid": reference("pid"), "ppid": integer(), "pgid": integer(), "sid": integer(),

@@ -84,7 +84,8 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
         layer.machines = named(&item.sections(MACHINE)?, machine)?;
     }
     if let Some(item) = root.get("pattern") {
-        layer.patterns = named(&item.sections(PATTERN)?, pattern)?;
+        let shipped = origin.source == Source::BuiltIn;
+        layer.patterns = named(&item.sections(PATTERN)?, |section, name| pattern(section, name, shipped))?;
     }
     if let Some(section) = root.parse("tmux", |item| item.section(TMUX))? {
         layer.tmux_socket = section.parse("socket", socket)?;

@@ -83,6 +83,11 @@ impl Detector {
         &self.seen
     }
 
+    /// Another run begins: what the last one said is no news of it.
+    pub fn forget(&mut self) {
+        (self.lines, self.seen) = (Lines::default(), Seen::default());
+    }
+
     /// It works: whatever it complained of did not keep it from it.
     pub fn forgive(&mut self) {
         self.seen.cause = None;

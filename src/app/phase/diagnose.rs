@@ -188,9 +188,9 @@ fn port_in_use(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<S
         Holder::Other(who) => format!("{port} is in use by {who}"),
         Holder::Nobody => {
             let detail = format!(
-                "it could not listen on {port}, which nobody holds now: its host may be no address of this computer"
+                "it could not listen on {port}, though nobody does now: old connections may be closing, or its host is not this computer's"
             );
-            return (detail, Some(Suggestion::words("check its host, or start it again")));
+            return (detail, Some(Suggestion::words("start it again, or check its host")));
         }
         Holder::Unknown => format!("{port} is in use"),
     };

@@ -202,7 +202,7 @@ enum Unheard {
 impl Inner {
     /// Has the owner carry a command out, where the session is a PTY of another manager; `None` where it is ours
     /// to carry out.
-    pub(super) fn elsewhere(&self, command: &Command) -> Result<Option<Answer>, AppError> {
+    pub(super) fn by_its_owner(&self, command: &Command) -> Result<Option<Answer>, AppError> {
         let Some(reference) = asks_the_owner(command) else { return Ok(None) };
         if self.lock().by_id.get(reference).is_some_and(|session| session.pty.is_some()) {
             return Ok(None);

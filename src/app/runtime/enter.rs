@@ -51,6 +51,7 @@ impl Inner {
                 session.state().exit = self.store.exit(&id);
                 session.state().receipt =
                     crate::lifecycle::store::read_json(&self.store.receipt_path(&id)).ok().flatten();
+                self.know(&session);
                 sessions.by_id.insert(id.clone(), session);
                 sessions.order.push(id);
             }

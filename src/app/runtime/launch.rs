@@ -75,6 +75,7 @@ impl Inner {
             HostKind::Pty => self.launch_pty(&plan, request),
             HostKind::Tmux => self.launch_tmux(&plan, request),
         }?;
+        self.know(&session);
         self.add(&session);
         self.lock().last = Some(plan.id.clone());
         self.publish(Event::Launched {
@@ -87,6 +88,7 @@ impl Inner {
         });
         // Its end is told after its launch, however short it is.
         self.watch_exit(&session);
+        self.look_soon();
         Ok(launched)
     }
 
@@ -467,11 +469,7 @@ pub(super) fn ceiling(seconds: f64) -> Result<f64, AppError> {
 
 /// Says which keys of a recipe this version checks but does not act on.
 fn not_acted_on(recipe: &Recipe) -> Option<String> {
-    let keys = [
-        ("needs", !recipe.needs.is_empty()),
-        ("exclusive", recipe.exclusive.is_some()),
-        ("ready", recipe.ready.is_some()),
-    ];
+    let keys = [("needs", !recipe.needs.is_empty()), ("exclusive", recipe.exclusive.is_some())];
     let named: Vec<&str> = keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
     (!named.is_empty()).then(|| format!("this version does not act on {} of the recipe", named.join(", ")))
 }

@@ -9,15 +9,18 @@ mod control;
 mod doctor;
 mod enter;
 mod environment;
+mod failure;
 mod host_checks;
 mod hosts;
 pub mod hub;
 mod launch;
 mod orphans;
+mod probe;
 mod query;
 mod reaper;
 mod restarts;
 mod sampler;
+mod serving;
 mod session;
 mod stopper;
 mod wait;
@@ -34,6 +37,7 @@ use super::config::Config;
 use super::error::{AppError, ErrorKind};
 use super::event::Event;
 use super::paths::Paths;
+use super::phase::Table;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::Inspector;
@@ -80,6 +84,10 @@ pub(crate) struct Inner {
     glance: Mutex<Option<(Instant, Guard)>>,
     /// Grows with everything that any session prints.
     screens: AtomicU64,
+    /// What servers print; made when the first one is launched or found.
+    table: Mutex<Option<Arc<Table>>>,
+    /// Whether the looking thread is to look at once.
+    nudged: (Mutex<bool>, Condvar),
     /// `None` inside where the thread could not be started.
     watcher: OnceLock<Option<watch::Watcher>>,
     /// Where other managers ask for what only we can do.
@@ -123,9 +131,14 @@ impl Runtime {
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             screens: AtomicU64::new(0),
+            table: Mutex::default(),
+            nudged: (Mutex::new(false), Condvar::new()),
             watcher: OnceLock::new(),
             control: Mutex::default(),
         };
+        if !inner.config.patterns.is_empty() {
+            inner.patterns()?;
+        }
         let runtime = Self { inner: Arc::new(inner) };
         runtime.inner.take_in();
         Ok(runtime)
@@ -136,11 +149,13 @@ impl Runtime {
         self.inner.reap()
     }
 
-    /// Starts the threads that watch for exits, look at the process table every second, and answer other managers.
+    /// Starts the threads that watch for exits, look at the process table every second, follow the servers and
+    /// answer other managers.
     pub fn watch(&self) {
         watch::start(&self.inner);
         control::start(&self.inner);
         sampler::start(&self.inner);
+        serving::start(&self.inner);
         reaper::start(&self.inner);
     }
 
@@ -150,7 +165,7 @@ impl Runtime {
     /// With the kind that scripts tell apart and the message that people read.
     pub fn execute(&self, command: &Command) -> Result<Answer, AppError> {
         let inner = &self.inner;
-        if let Some(answer) = inner.elsewhere(command)? {
+        if let Some(answer) = inner.by_its_owner(command)? {
             return Ok(answer);
         }
         match command {
@@ -195,6 +210,7 @@ impl Runtime {
     /// Nothing is launched and nobody waits any more. A stop that is under way is finished.
     pub fn interrupt(&self) {
         self.inner.closing.store(true, Ordering::SeqCst);
+        self.inner.look_soon();
         self.inner.changed();
     }
 

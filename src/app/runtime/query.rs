@@ -46,7 +46,9 @@ impl Inner {
             if stale {
                 self.sample_one(session);
             }
+            self.look_into_again(session);
         }
+        self.look_at_phases();
         all.iter().map(|session| self.session_row(session)).collect()
     }
 
@@ -62,6 +64,8 @@ impl Inner {
         let live = || state.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
         let over = phase.is_over();
         let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
+        // What was known of a session that has ended since is no news of it.
+        let running = Some(&state.progress).filter(|progress| progress.phase == phase);
         let sum = |values: Vec<Option<f64>>| {
             let known: Vec<f64> = values.into_iter().flatten().collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>())
@@ -75,6 +79,10 @@ impl Inner {
             lifetime: tether.lifetime.clone(),
             phase,
             detail: [detail, restarts].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
+            progress_pct: running.and_then(|progress| progress.percent),
+            tokens_per_s: running.and_then(|progress| progress.tokens_per_s),
+            requests: running.and_then(|progress| progress.requests),
+            suggest: state.diagnosis.as_ref().filter(|_| over).and_then(|diagnosis| diagnosis.suggestion.clone()),
             pid: Some(tether.workload.identity.pid.raw()),
             verdict: state.verdict(),
             uptime_s: (!over).then(|| ((boottime() - tether.spawned_at).max(0.0) * 1000.0).round() / 1000.0),

@@ -66,6 +66,7 @@ impl Inner {
             if restarts.next_at.is_some() && told != Some(restarts.attempt) {
                 told = Some(restarts.attempt);
                 self.publish(exited(session, restarts));
+                self.begin_anew(session);
                 self.sample_one(session);
             }
             self.sleep_at_most(LOOK);

@@ -165,15 +165,11 @@ impl Inner {
                 }
             }
             state.sample = Sample { at: Some(now), rows: merged, supervisors, unbound, blind, workload, ports };
-            let (phase, detail) = state.phase();
-            if state.last_phase != Some(phase) {
-                state.last_phase = Some(phase);
-                events.push(Event::Phase { session: session.id.clone(), phase, detail });
-            }
         }
         for event in events {
             self.publish(event);
         }
+        self.tell_phase(session);
     }
 
     /// Captures a session on the whole host, for `tree`.

@@ -1,10 +1,12 @@
 //! One session as the runtime holds it: its record, its host, and what was last seen of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::serving::Serving;
 use crate::app::contract::{HostKind, Kind, LaunchRequest, Phase};
+use crate::app::phase::{Diagnosis, Progress, Readiness};
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
@@ -52,6 +54,8 @@ pub(super) struct Session {
     /// What it was launched with, where this run launched it.
     pub(super) request: Option<LaunchRequest>,
     pub(super) pty: Option<OwnedPty>,
+    /// What is known of its readiness; not set where nothing is.
+    pub(super) serving: OnceLock<Serving>,
     state: Mutex<State>,
     /// Held during a stop in this process: a second one waits.
     pub(super) stopping: Mutex<()>,
@@ -72,6 +76,10 @@ pub(super) struct State {
     pub(super) settled: bool,
     pub(super) receipt: Option<Receipt>,
     pub(super) last_phase: Option<Phase>,
+    /// How far it has come while it runs.
+    pub(super) progress: Progress,
+    /// Why it failed, once that was looked into.
+    pub(super) diagnosis: Option<Diagnosis>,
     pub(super) sample: Sample,
     /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
     pub(super) notice: Option<(f64, f64)>,
@@ -119,6 +127,8 @@ impl Session {
             settled: false,
             receipt: None,
             last_phase: None,
+            progress: Progress::of(Phase::Running),
+            diagnosis: None,
             sample: Sample::default(),
             notice: None,
             told_new: BTreeSet::new(),
@@ -126,7 +136,16 @@ impl Session {
             tether,
         };
         let id = state.tether.session.clone();
-        Some(Arc::new(Self { id, kind, host, request, pty, state: Mutex::new(state), stopping: Mutex::new(()) }))
+        Some(Arc::new(Self {
+            id,
+            kind,
+            host,
+            request,
+            pty,
+            serving: OnceLock::new(),
+            state: Mutex::new(state),
+            stopping: Mutex::new(()),
+        }))
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -139,6 +158,17 @@ impl Session {
 
     pub(super) fn phase(&self) -> (Phase, Option<String>) {
         self.state().phase()
+    }
+
+    /// Tells whether it can come to be ready.
+    pub(super) fn has_readiness(&self) -> bool {
+        self.serving.get().is_some_and(|serving| serving.readiness != Readiness::Unknown)
+    }
+
+    /// Tells whether it has ended, or is being ended.
+    pub(super) fn has_ended(&self) -> bool {
+        let state = self.state();
+        state.over || state.settled || state.stopping || state.exit.is_some()
     }
 }
 
@@ -159,20 +189,30 @@ impl State {
         if let Some(exit) = &self.exit {
             return match (exit.code, &exit.signal) {
                 (Some(0), _) => (Phase::Exited, None),
-                (Some(code), _) => (Phase::Failed, Some(format!("exit status {code}"))),
-                (None, Some(signal)) => (Phase::Failed, Some(format!("ended by {signal}"))),
-                (None, None) => (Phase::Failed, Some("its exit status is unknown".into())),
+                (Some(code), _) => (Phase::Failed, Some(self.because(format!("exit status {code}")))),
+                (None, Some(signal)) => (Phase::Failed, Some(self.because(format!("ended by {signal}")))),
+                (None, None) => (Phase::Failed, Some(self.because("its exit status is unknown".into()))),
             };
         }
         match self.sample.workload {
-            _ if self.over => (Phase::Failed, Some("ended; its exit status was not recorded".into())),
+            _ if self.over => (Phase::Failed, Some(self.because("ended; its exit status was not recorded".into()))),
             Some(VerdictKind::Gone) if self.tether.restarts.as_ref().is_some_and(|r| r.next_at.is_some()) => {
                 (Phase::Starting, None)
             }
             // Gone, but not over: it has just ended, and its status is being recorded.
-            Some(VerdictKind::Owned | VerdictKind::Gone | VerdictKind::Foreign) => (Phase::Running, None),
+            Some(VerdictKind::Owned | VerdictKind::Gone | VerdictKind::Foreign) => {
+                (self.progress.phase, self.progress.detail.clone())
+            }
             Some(VerdictKind::Unverifiable) => (Phase::Unverifiable, Some("its identity cannot be verified".into())),
             None => (Phase::Starting, None),
+        }
+    }
+
+    /// Returns how it ended, and why where that is known.
+    fn because(&self, how: String) -> String {
+        match &self.diagnosis {
+            Some(diagnosis) => format!("{how}: {}", diagnosis.detail),
+            None => how,
         }
     }
 

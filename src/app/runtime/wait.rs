@@ -76,12 +76,17 @@ impl Inner {
     ) -> Result<Option<Waited>, AppError> {
         self.refresh_exit(session);
         match what {
-            WaitFor::Ready => match session.phase() {
-                (Phase::Ready | Phase::Idle, _) => Ok(Some(waited(session, None))),
-                (phase, detail) if phase.is_over() => Err(failed(session, &detail.unwrap_or_default())),
-                (Phase::Running, _) => Err(failed(session, "no readiness is known of it")),
-                (_, _) => Ok(None),
-            },
+            WaitFor::Ready => {
+                self.look_at_phase(session);
+                match session.phase() {
+                    (Phase::Ready | Phase::Idle, _) => Ok(Some(waited(session, None))),
+                    (phase, detail) if phase.is_over() => Err(failed(session, &detail.unwrap_or_default())),
+                    (Phase::Running | Phase::Downloading, _) if !session.has_readiness() => {
+                        Err(failed(session, "no readiness is known of it"))
+                    }
+                    (_, _) => Ok(None),
+                }
+            }
             WaitFor::Exit => Ok(session.phase().0.is_over().then(|| waited(session, None))),
             WaitFor::Gone => {
                 let settled = session.state().settled;

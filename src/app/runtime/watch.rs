@@ -72,6 +72,8 @@ impl Inner {
                 warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
             let exit = self.store.exit(&session.id);
             if exit.is_some() || !alive || Instant::now() >= until {
+                // Looked into first: nobody hears of a failure before its reason.
+                self.look_into(session, exit.as_ref());
                 // Held while this is told, so that no other thread of ours takes our own look for somebody's stop.
                 let mut state = session.state();
                 if state.over {

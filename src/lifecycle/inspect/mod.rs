@@ -20,7 +20,7 @@ pub use facts::{Facts, Snapshot, Start, Unreadable};
 pub use kin::Kin;
 pub use procfs::Procfs;
 pub use ps::Ps;
-pub use sockets::{Listener, PortOwner, listeners_of, owner_of_port};
+pub use sockets::{Listener, Listening, PortOwner, listeners_of, listening_on, owner_of_port};
 
 use super::identity::{Pid, StartToken};
 

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
 use super::Inspector;
@@ -61,6 +62,48 @@ pub fn owner_of_port(inspector: &Inspector, port: u16) -> PortOwner {
     holders.first().map_or(PortOwner::Hidden, |pid| PortOwner::Process(*pid))
 }
 
+/// Who listens on a port, as a session sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listening {
+    /// Nobody can tell: there is no procfs.
+    Unknown,
+    /// Nobody.
+    Nobody,
+    /// This process of the session; a connection to the address reaches its socket and no other.
+    Own(Pid, SocketAddr),
+    /// Somebody else, or the session and somebody else on one address (`SO_REUSEPORT` of socket(7)).
+    Other,
+}
+
+/// Tells whether one of these processes listens on a port, and where it can be reached.
+pub fn listening_on(inspector: &Inspector, port: u16, pids: impl IntoIterator<Item = Pid>) -> Listening {
+    let Inspector::Procfs(procfs) = inspector else { return Listening::Unknown };
+    let mut open = rows(procfs.root());
+    open.retain(|row| row.address.port() == port);
+    if open.is_empty() {
+        return Listening::Nobody;
+    }
+    let holds = |pid: Pid| {
+        let inodes = sockets(procfs.root(), pid);
+        open.iter().find(|row| inodes.contains(&row.inode)).map(|row| (pid, inodes.clone(), row.address))
+    };
+    let Some((pid, inodes, own)) = pids.into_iter().find_map(holds) else { return Listening::Other };
+    let reached = reachable(own);
+    // The most specific address wins a connection; equal ones share it.
+    let taken = |row: &Row| !inodes.contains(&row.inode) && (row.address == reached || row.address == own);
+    if open.iter().any(taken) { Listening::Other } else { Listening::Own(pid, reached) }
+}
+
+/// Returns where a socket is reached from this computer: by loopback, where it listens on all addresses.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
 /// Tells whether a process holds a Unix socket that accepts connections (`__SO_ACCEPTCON` in
 /// `/proc/net/unix`).
 pub(super) fn listens_on_unix(root: &Path, pid: Pid) -> bool {
@@ -75,7 +118,18 @@ pub(super) fn listens_on_unix(root: &Path, pid: Pid) -> bool {
 
 /// Returns the port of every listening socket by inode.
 fn listening(root: &Path) -> BTreeMap<u64, u16> {
-    let mut found = BTreeMap::new();
+    rows(root).into_iter().map(|row| (row.inode, row.address.port())).collect()
+}
+
+/// A listening socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Row {
+    inode: u64,
+    address: SocketAddr,
+}
+
+fn rows(root: &Path) -> Vec<Row> {
+    let mut found = Vec::new();
     for file in ["net/tcp", "net/tcp6"] {
         let Ok(text) = fs::read_to_string(root.join(file)) else { continue };
         found.extend(text.lines().skip(1).filter_map(parse_row));
@@ -84,13 +138,32 @@ fn listening(root: &Path) -> BTreeMap<u64, u16> {
 }
 
 /// Parses one row; `None` unless the socket listens (state `0A`).
-fn parse_row(line: &str) -> Option<(u64, u16)> {
+fn parse_row(line: &str) -> Option<Row> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     if *fields.get(3)? != "0A" {
         return None;
     }
-    let port = u16::from_str_radix(fields.get(1)?.rsplit(':').next()?, 16).ok()?;
-    Some((fields.get(9)?.parse().ok()?, port))
+    let (ip, port) = fields.get(1)?.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    Some(Row { inode: fields.get(9)?.parse().ok()?, address: SocketAddr::new(parse_ip(ip)?, port) })
+}
+
+/// Parses an address as the kernel prints it: words of 32 bits in hexadecimal, each in the order of the host.
+fn parse_ip(text: &str) -> Option<IpAddr> {
+    let mut bytes = [0_u8; 16];
+    let words = text.len() / 8;
+    if !text.is_ascii() || !text.len().is_multiple_of(8) || words > 4 {
+        return None;
+    }
+    for word in 0..words {
+        let value = u32::from_str_radix(text.get(word * 8..word * 8 + 8)?, 16).ok()?;
+        bytes[word * 4..word * 4 + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+    match words {
+        1 => Some(IpAddr::V4(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]))),
+        4 => Some(IpAddr::V6(Ipv6Addr::from(bytes))),
+        _ => None,
+    }
 }
 
 fn sockets(root: &Path, pid: Pid) -> Vec<u64> {
@@ -110,7 +183,11 @@ mod tests {
     #[test]
     fn only_listening_rows_count() {
         let row = "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0";
-        assert_eq!(parse_row(row), Some((4711, 8080)));
+        let address = "127.0.0.1:8080".parse().unwrap();
+        assert_eq!(parse_row(row), Some(Row { inode: 4711, address }));
+        let six = row.replace("0100007F", "00000000000000000000000001000000");
+        assert_eq!(parse_row(&six).map(|row| row.address), Some("[::1]:8080".parse().unwrap()));
+        assert_eq!(parse_row(&row.replace("0100007F", "0100")), None);
         assert_eq!(parse_row(&row.replace(" 0A ", " 01 ")), None);
         assert_eq!(parse_row("  sl  local_address"), None);
     }
@@ -124,8 +201,21 @@ mod tests {
             let port = socket.local_addr().unwrap().port();
             assert!(listeners_of(&inspector, [me]).unwrap().contains(&Listener { port, pid: me }));
             assert_eq!(owner_of_port(&inspector, port), PortOwner::Process(me));
+            assert_eq!(listening_on(&inspector, port, [me]), Listening::Own(me, socket.local_addr().unwrap()));
+            // Whoever does not hold it is not taken for its holder.
+            assert_eq!(listening_on(&inspector, port, [Pid::new(1).unwrap()]), Listening::Other);
             drop(socket);
             assert_eq!(owner_of_port(&inspector, port), PortOwner::Nobody);
+            assert_eq!(listening_on(&inspector, port, [me]), Listening::Nobody);
         }
+        assert_eq!(listening_on(&Inspector::None, 1, [me]), Listening::Unknown);
+    }
+
+    #[test]
+    fn a_socket_on_all_addresses_is_reached_by_loopback() {
+        let check = |own: &str, expected: &str| assert_eq!(reachable(own.parse().unwrap()), expected.parse().unwrap());
+        check("0.0.0.0:8080", "127.0.0.1:8080");
+        check("[::]:8080", "[::1]:8080");
+        check("192.0.2.1:8080", "192.0.2.1:8080");
     }
 }

@@ -212,7 +212,7 @@ fn the_configuration_may_replace_and_add() {
         name: name.into(),
         server: Some(Server::LlamaServer),
         says,
-        pattern: Regex::new(pattern).expect("sound"),
+        pattern: pattern.into(),
         source: "a test".into(),
         observed: false,
     };

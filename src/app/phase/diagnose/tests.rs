@@ -86,8 +86,7 @@ fn a_taken_port_with_a_log_and_without() {
         }
     }
     let case = told("llama-bad-host", Server::LlamaServer);
-    let detail =
-        "it could not listen on port 18704, which nobody holds now: its host may be no address of this computer";
+    let detail = "it could not listen on port 18704, though nobody does now: old connections may be closing, or its host is not this computer's";
     case.check(Cause::PortInUse, detail, None);
     let mut case = Case::new("ollama serve");
     case.holder = Holder::Other(OTHER.into());

@@ -155,7 +155,11 @@ pub(super) fn state(model: &Model, session: &SessionRow) -> (String, Tone) {
         (_, verdict @ (VerdictKind::Foreign | VerdictKind::Unverifiable)) => {
             (verdict.name().to_owned(), verdict_tone(verdict))
         }
-        (phase, VerdictKind::Owned | VerdictKind::Gone) => (phase.name().to_owned(), tone),
+        // The number comes first: where there is little room it stays.
+        (phase, VerdictKind::Owned | VerdictKind::Gone) => match session.progress_pct {
+            Some(percent) => (format!("{percent:.0}% {}", phase.name()), tone),
+            None => (phase.name().to_owned(), tone),
+        },
     }
 }
 

@@ -139,9 +139,17 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         (space, theme.text()),
         (&word, theme.tone(tone)),
     ];
-    // Of a session that is over the word says how it ended; the detail would say it twice.
-    let detail = session.detail.as_deref().filter(|_| !session.phase.is_over());
-    let detail = detail.map(|detail| format!(" {detail}")).unwrap_or_default();
+    // Of a session that is over the word says how it ended; only the reason is new.
+    let detail = session.detail.as_deref();
+    let detail = if session.phase.is_over() {
+        detail.and_then(|detail| detail.split_once(": "))
+    } else {
+        detail.map(|detail| ("", detail))
+    };
+    let mut detail = detail.map(|(_, why)| format!(" {why}")).unwrap_or_default();
+    if let Some(suggest) = &session.suggest {
+        let _ignored = write!(detail, "; {}", suggest.text);
+    }
     parts.push((&detail, theme.dim()));
     parts.push((&facts, theme.dim()));
     parts.push((&title, theme.dim()));

@@ -1,0 +1,198 @@
+//! Looks into a failure: gathers what is known of it, for `phase::diagnose` to judge.
+
+use std::fs;
+use std::io::BufReader;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Inner;
+use super::probe::holder;
+use super::serving::Serving;
+use super::session::Session;
+use crate::app::contract::HostKind;
+use crate::app::phase::{Evidence, Fault, File, Holder, Served, Server, diagnose, read_gguf};
+use crate::lifecycle::clock::wall;
+use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
+use crate::lifecycle::tether::ExitRecord;
+use crate::text;
+
+/// How long tmux and the writer of the log may take over the last words.
+const LAST_WORDS: Duration = Duration::from_millis(250);
+/// How old an exit may be for the holder of its port to have to do with it, in seconds.
+const RECENT_S: f64 = 10.0;
+/// Ports that are tried in search of a free one.
+const PORTS_TRIED: u16 = 50;
+/// How like a name must be to be taken for a slip.
+const ALIKE: f64 = 0.8;
+
+impl Inner {
+    /// Looks into the failure of a session that an earlier run left, or that nobody watched.
+    pub(super) fn look_into_again(&self, session: &Arc<Session>) {
+        let exit = {
+            let state = session.state();
+            state.exit.clone().filter(|_| state.diagnosis.is_none())
+        };
+        if exit.is_some() {
+            self.look_into(session, exit.as_ref());
+        }
+    }
+
+    /// Finds out why a session failed, and writes it down. `exit` is how it ended, as far as that is known.
+    pub(super) fn look_into(&self, session: &Arc<Session>, exit: Option<&ExitRecord>) {
+        let Some(serving) = session.serving.get() else { return };
+        let ours = {
+            let state = session.state();
+            state.stopping || state.receipt.is_some() || state.diagnosis.is_some()
+        };
+        if ours || exit.is_some_and(|exit| exit.code == Some(0)) {
+            return;
+        }
+        let seen = self.last_words(session, serving);
+        let served = serving.served.as_ref();
+        #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
+        let recent = exit.is_none_or(|exit| wall() - exit.at as f64 <= RECENT_S);
+        let port = served.and_then(Served::port).filter(|_| recent);
+        let holder = port.map_or(Holder::Unknown, |port| self.holder_of(&session.id, port));
+        let free_port = match holder {
+            Holder::Other(_) => port.and_then(|port| self.free_port(port)),
+            Holder::Unknown | Holder::Nobody => None,
+        };
+        let cwd = session.tether().cwd;
+        let evidence = Evidence {
+            command: &serving.command,
+            served,
+            code: exit.and_then(|exit| exit.code),
+            signal: exit.and_then(|exit| exit.signal.as_deref()),
+            found: seen.cause.as_ref(),
+            listened: serving.own_port().is_some(),
+            holder,
+            free_port,
+            file: served.map_or(File::Unknown, |served| model_file(served, Path::new(&cwd))),
+        };
+        let diagnosis = diagnose(&evidence);
+        session.state().diagnosis = diagnosis;
+    }
+
+    /// Returns what the output said to its end. Where tmux has lost it on the way to the log, its pane has it.
+    fn last_words(&self, session: &Arc<Session>, serving: &Serving) -> crate::app::phase::Seen {
+        let log = self.store.log_path(&session.id);
+        let mut seen = serving.said(&log);
+        if session.host == HostKind::Pty || seen.cause.is_some() {
+            return seen;
+        }
+        let until = Instant::now() + LAST_WORDS;
+        while seen.cause.is_none() && Instant::now() < until {
+            std::thread::sleep(LAST_WORDS / 10);
+            seen = serving.said(&log);
+        }
+        if seen.cause.is_none()
+            && let (Ok(text), Ok(table)) = (self.printed(session), self.patterns())
+        {
+            seen.cause = serving.reading(&table, &text).cause;
+        }
+        seen
+    }
+
+    fn holder_of(&self, own: &str, port: u16) -> Holder {
+        if self.inspector.kind() != InspectorKind::Procfs {
+            return Holder::Unknown;
+        }
+        let owner = owner_of_port(&self.inspector, port);
+        let holds = |session: &Arc<Session>| {
+            let state = session.state();
+            state.sample.rows.keys().any(|member| owner == PortOwner::Process(member.pid))
+        };
+        match self.all().into_iter().find(holds) {
+            // A process of its own that lives on took the port from nobody.
+            Some(session) if session.id == own => Holder::Nobody,
+            // A session of ours is better known by its name.
+            Some(other) => {
+                let name = text::escape(&other.state().tether.name).into_owned();
+                Holder::Other(format!("session {name} ({})", other.id))
+            }
+            None => holder(&self.inspector, port).map_or(Holder::Nobody, Holder::Other),
+        }
+    }
+
+    /// Returns the next port that nobody listens on.
+    fn free_port(&self, taken: u16) -> Option<u16> {
+        let mut next = (taken..u16::MAX).skip(1).take(usize::from(PORTS_TRIED));
+        next.find(|port| {
+            owner_of_port(&self.inspector, *port) == PortOwner::Nobody && TcpListener::bind(("0.0.0.0", *port)).is_ok()
+        })
+    }
+}
+
+/// Looks at the model file of a server; a repository of a hub is none.
+fn model_file(served: &Served, cwd: &Path) -> File {
+    let Some(model) = served.model.as_deref().filter(|model| served.model_is_file && !model.starts_with('~')) else {
+        return File::Unknown;
+    };
+    let path = cwd.join(model);
+    let metadata = match fs::metadata(&path) {
+        Ok(metadata) => metadata,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Missing(near(&path, model)),
+        Err(error) => return File::Unreadable(error.to_string()),
+    };
+    let is_gguf = matches!(served.server, Server::LlamaServer | Server::LlamaCppPython);
+    if !is_gguf || !metadata.is_file() {
+        return File::Whole(None);
+    }
+    match fs::File::open(&path) {
+        Err(error) => File::Unreadable(error.to_string()),
+        Ok(file) => match read_gguf(&mut BufReader::new(file)) {
+            Err(fault) => File::Faulty(fault),
+            Ok(gguf) if metadata.len() < gguf.least_bytes => File::Faulty(Fault::Truncated),
+            Ok(gguf) => File::Whole(gguf.architecture),
+        },
+    }
+}
+
+/// Returns the file beside a missing one whose name is most like it, as the command would name it.
+fn near(path: &Path, model: &str) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    let alike = |entry: &fs::DirEntry| Some(strsim::jaro_winkler(entry.file_name().to_str()?, name));
+    let files = fs::read_dir(path.parent()?).ok()?.flatten();
+    let same_kind = files.filter(|entry| entry.path().extension() == path.extension() && entry.path().is_file());
+    let rated = same_kind.filter_map(|entry| Some((alike(&entry)?, entry)));
+    let (_, best) = rated.filter(|(rate, _)| *rate >= ALIKE).max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    let beside: PathBuf = Path::new(model).with_file_name(best.file_name());
+    beside.to_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::app::phase::recognise;
+
+    fn look(folder: &Path, model: &str) -> File {
+        let argv = ["llama-server", "-m", model].map(str::to_owned);
+        model_file(&recognise(&argv, &|_| None, "/").unwrap(), folder)
+    }
+
+    #[test]
+    fn model_files_are_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(look(folder.path(), "tiny.gguf"), File::Missing(None));
+        fs::write(folder.path().join("magic.gguf"), "GGXX and more").unwrap();
+        assert_eq!(look(folder.path(), "magic.gguf"), File::Faulty(Fault::Magic(*b"GGXX")));
+        fs::write(folder.path().join("short.gguf"), "GGUF").unwrap();
+        assert_eq!(look(folder.path(), "short.gguf"), File::Faulty(Fault::Truncated));
+        // A slip of the finger.
+        assert_eq!(look(folder.path(), "./magik.gguf"), File::Missing(Some("./magic.gguf".into())));
+        assert_eq!(look(folder.path(), "sub/x.gguf"), File::Missing(None));
+        // Nobody waits for the writer of a pipe.
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            folder.path().join("pipe.gguf"),
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(look(folder.path(), "pipe.gguf"), File::Whole(None));
+    }
+}

