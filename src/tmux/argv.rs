@@ -116,6 +116,11 @@ pub fn list_sessions() -> Vec<OsString> {
     words(["list-sessions", "-F", SESSION_FORMAT])
 }
 
+/// `list-clients` of one session: `1` for each that is in control mode, and so nobody's terminal, else `0`.
+pub fn clients_of_session(session: SessionId) -> Vec<OsString> {
+    words(["list-clients", "-t", &session.to_string(), "-F", "#{client_control_mode}"])
+}
+
 /// Prints the pid of the server.
 pub fn server_pid() -> Vec<OsString> {
     words(["display-message", "-p", "#{pid}"])
@@ -328,6 +333,7 @@ mod tests {
         check(&remain_on_exit(PANE, false), "set-option|-p|-t|%3|remain-on-exit|off");
         check(&resize_window(WindowId::new(2), 24, 80), "resize-window|-t|@2|-x|80|-y|24");
         check(&follow_clients(WindowId::new(2)), "set-option|-w|-u|-t|@2|window-size");
+        check(&clients_of_session(SessionId::new(1)), "list-clients|-t|$1|-F|#{client_control_mode}");
         check(&attach(SessionId::new(1)), "attach-session|-E|-t|$1");
         let attached = |follow| attach_control(SessionId::new(1), follow);
         check(&attached(Follow::Events), "attach-session|-E|-f|ignore-size,no-output|-t|$1");

@@ -183,6 +183,7 @@ fn nothing_that_others_see_is_changed() {
     assert_eq!((before.0, before.1), (111, 33));
     let (client, _ear) = attached(&rig, &created);
     assert_eq!(rig.server.pane(&created.pane).unwrap().attached, 1);
+    assert_eq!(rig.server.people(&created.session).unwrap(), 0, "nobody's terminal");
     assert_eq!(seen(), before);
     drop(client);
     eventually("the client is gone", || rig.server.pane(&created.pane).unwrap().attached == 0);
@@ -303,6 +304,8 @@ fn a_flood_that_is_not_listened_to_ends_well() {
                     | Notification::LayoutChange { .. }
                     | Notification::WindowClose(_)
                     | Notification::SessionChanged { .. }
+                    | Notification::ClientSessionChanged(_)
+                    | Notification::ClientDetached
                     | Notification::SessionsChanged
                     | Notification::Unknown(_)
                     | Notification::Overlong(_) => {}

@@ -66,6 +66,10 @@ pub enum Notification {
         /// Its name. Text of others.
         name: String,
     },
+    /// Another client looks at a session now: it may have attached just now.
+    ClientSessionChanged(SessionId),
+    /// Some client of the server has left.
+    ClientDetached,
     /// A session was made or closed.
     SessionsChanged,
     /// A line that is none of these, or not in their form.
@@ -195,6 +199,12 @@ fn notification(line: &[u8]) -> Option<Notification> {
             let (session, name) = cut(rest?)?;
             Notification::SessionChanged { session: text(session)?.parse().ok()?, name: lossy(name) }
         }
+        // The name of a client is text of others, but has no spaces.
+        b"%client-session-changed" => {
+            let (session, _name) = cut(cut(rest?)?.1)?;
+            Notification::ClientSessionChanged(text(session)?.parse().ok()?)
+        }
+        b"%client-detached" if rest.is_some() => Notification::ClientDetached,
         b"%sessions-changed" if rest.is_none() => Notification::SessionsChanged,
         _ => return None,
     })
@@ -276,6 +286,10 @@ mod tests {
             Notification::LayoutChange { window, layout } => format!("%layout-change {window} {layout}").into_bytes(),
             Notification::WindowClose(window) => format!("%window-close {window}").into_bytes(),
             Notification::SessionChanged { session, name } => format!("%session-changed {session} {name}").into_bytes(),
+            Notification::ClientSessionChanged(session) => {
+                format!("%client-session-changed /dev/pts/1 {session} a b").into_bytes()
+            }
+            Notification::ClientDetached => b"%client-detached /dev/pts/1".to_vec(),
             Notification::SessionsChanged => b"%sessions-changed".to_vec(),
             Notification::Unknown(line) | Notification::Overlong(line) => line.clone(),
         };
@@ -312,6 +326,8 @@ mod tests {
             "%session-changed $1 a b",
             &Notification::SessionChanged { session: SessionId::new(1), name: "a b".into() },
         );
+        check("%client-session-changed /dev/pts/1 $1 a b", &Notification::ClientSessionChanged(SessionId::new(1)));
+        check("%client-detached /dev/pts/1", &Notification::ClientDetached);
         check("%sessions-changed", &Notification::SessionsChanged);
     }
 
@@ -336,6 +352,9 @@ mod tests {
             "%begin x",
             "%begin 1 x 2",
             "%session-changed $1",
+            "%client-session-changed /dev/pts/1 1 x",
+            "%client-session-changed /dev/pts/1",
+            "%client-detached",
             "%sessions-changed x",
         ] {
             check(line, &Notification::Unknown(line.as_bytes().to_vec()));
@@ -414,7 +433,7 @@ mod tests {
         }
 
         #[test]
-        fn any_other_notification_comes_back(id in any::<u32>(), text in "[^\n]{0,40}", which in 0..7) {
+        fn any_other_notification_comes_back(id in any::<u32>(), text in "[^\n]{0,40}", which in 0..9) {
             let heard = match which {
                 0 => Notification::Pause(PaneId::new(id)),
                 1 => Notification::Continue(PaneId::new(id)),
@@ -422,6 +441,8 @@ mod tests {
                 3 => Notification::LayoutChange { window: WindowId::new(id), layout: text },
                 4 => Notification::WindowClose(WindowId::new(id)),
                 5 => Notification::SessionChanged { session: SessionId::new(id), name: text },
+                6 => Notification::ClientSessionChanged(SessionId::new(id)),
+                7 => Notification::ClientDetached,
                 _ => Notification::Unknown(format!("%later-{id} {text}").into_bytes()),
             };
             prop_assert_eq!(Decoder::default().push(&encode(&heard)), [heard]);

@@ -206,6 +206,12 @@ impl Server {
         argv::send_bytes(*pane, bytes).into_iter().try_for_each(|argv| self.input(*pane, argv))
     }
 
+    /// Returns how many terminals of people are attached to a session: clients in control mode are none.
+    pub fn people(&self, session: &SessionId) -> Result<usize, TmuxError> {
+        let output = self.call(argv::clients_of_session(*session))?;
+        Ok(output.split(|byte| *byte == b'\n').filter(|line| *line == b"0").count())
+    }
+
     /// Resizes a window, and keeps it at that size until [`Self::follow_clients`].
     pub fn resize(&self, window: &WindowId, rows: u16, cols: u16) -> Result<(), TmuxError> {
         self.call(argv::resize_window(*window, rows, cols)).map(drop)

@@ -1,7 +1,7 @@
 //! The live screen of a pane in tmux: a control-mode client fills an emulator of ours.
 //!
-//! It watches without a size and changes nothing that others see. Only when nobody else is attached, and a
-//! person gives the pane another size, is its window resized.
+//! It watches without a size and changes nothing that others see. As long as a person's terminal is attached, that
+//! one decides how large the window is; when the last has left, the window gets the size of the view again.
 
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use crate::pty::screen::{HistoryLimit, Screen, Size};
 use crate::tmux::control::{Client, Ear, Heard, attach};
 use crate::tmux::decoder::Notification;
 use crate::tmux::parse::{PaneModes, PaneRow};
-use crate::tmux::{PaneId, Server, TmuxError, WindowId};
+use crate::tmux::{PaneId, Server, SessionId, TmuxError, WindowId};
 
 /// Output that waits longer than this is dropped by tmux, and the pane captured anew.
 const PAUSE_AFTER_S: u32 = 2;
@@ -21,13 +21,22 @@ const HISTORY: u32 = 2000;
 /// A pane that is watched. Dropping it detaches.
 pub(super) struct TmuxView {
     shared: Arc<Shared>,
-    server: Server,
-    pane: PaneId,
-    window: WindowId,
+    place: Place,
 }
 
 struct Shared {
     client: Mutex<Option<Client>>,
+    /// The size of the view.
+    wanted: Mutex<Option<Size>>,
+}
+
+/// What a view watches.
+#[derive(Clone)]
+struct Place {
+    server: Server,
+    session: SessionId,
+    pane: PaneId,
+    window: WindowId,
 }
 
 impl TmuxView {
@@ -42,32 +51,33 @@ impl TmuxView {
         let pause = NonZeroU32::new(PAUSE_AFTER_S).unwrap_or(NonZeroU32::MIN);
         let (mut client, ear) = attach(server, &pane.session, pause)?;
         client.capture(pane.pane, HISTORY).map_err(TmuxError::Io)?;
-        let shared = Arc::new(Shared { client: Mutex::new(Some(client)) });
-        let mut listener =
-            Listener { ear, shared: Arc::clone(&shared), pane: pane.pane, screen, captures: true, modes: None };
+        let shared = Arc::new(Shared { client: Mutex::new(Some(client)), wanted: Mutex::new(None) });
+        let place = Place { server: server.clone(), session: pane.session, pane: pane.pane, window: pane.window };
+        let mut listener = Listener {
+            ear,
+            shared: Arc::clone(&shared),
+            place: place.clone(),
+            pane: pane.pane,
+            screen,
+            captures: true,
+            modes: None,
+        };
         std::thread::spawn(move || listener.run(&changed));
-        Ok(Self { shared, server: server.clone(), pane: pane.pane, window: pane.window })
+        Ok(Self { shared, place })
     }
 
     pub(super) fn type_bytes(&mut self, bytes: &[u8]) {
         if let Some(client) = self.shared.lock().as_mut() {
             // A server that takes nothing more has a mebibyte to read first.
-            drop(client.type_bytes(self.pane, bytes));
+            drop(client.type_bytes(self.place.pane, bytes));
         }
     }
 
-    /// Gives the window another size, where nobody else looks at it. The listener sees the new layout and
+    /// Gives the window another size, where no person is attached to it. The listener sees the new layout and
     /// captures anew.
     pub(super) fn resize(&self, size: Size) {
-        let (server, pane, window) = (self.server.clone(), self.pane, self.window);
-        std::thread::spawn(move || {
-            // Our own control client counts as one.
-            let alone = server.pane(&pane).is_ok_and(|row| row.attached <= 1);
-            let same = server.pane(&pane).is_ok_and(|row| (row.height, row.width) == (size.rows, size.cols));
-            if alone && !same {
-                drop(server.resize(&window, size.rows, size.cols));
-            }
-        });
+        *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(size);
+        self.shared.fit(&self.place);
     }
 }
 
@@ -78,6 +88,22 @@ impl Drop for TmuxView {
 }
 
 impl Shared {
+    /// Brings the window to the size of the view, or, where a person's terminal is attached, lets that one decide.
+    fn fit(self: &Arc<Self>, place: &Place) {
+        let (shared, place) = (Arc::clone(self), place.clone());
+        std::thread::spawn(move || {
+            let Ok(people) = place.server.people(&place.session) else { return };
+            if people > 0 {
+                return drop(place.server.follow_clients(&place.window));
+            }
+            let Some(size) = *shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) else { return };
+            let fits = |row: PaneRow| (row.height, row.width) == (size.rows, size.cols);
+            if !place.server.pane(&place.pane).is_ok_and(fits) {
+                drop(place.server.resize(&place.window, size.rows, size.cols));
+            }
+        });
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Client>> {
         self.client.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -86,6 +112,7 @@ impl Shared {
 struct Listener {
     ear: Ear,
     shared: Arc<Shared>,
+    place: Place,
     pane: PaneId,
     screen: Arc<Mutex<Screen>>,
     /// A capture was asked for and has not come: what is printed meanwhile is in it.
@@ -144,7 +171,16 @@ impl Listener {
                 self.recapture(false);
                 false
             }
+            Notification::ClientDetached => {
+                self.shared.fit(&self.place);
+                false
+            }
+            Notification::ClientSessionChanged(session) if session == self.place.session => {
+                self.shared.fit(&self.place);
+                false
+            }
             Notification::Reply(_)
+            | Notification::ClientSessionChanged(_)
             | Notification::Output { .. }
             | Notification::Pause(_)
             | Notification::Continue(_)

@@ -281,7 +281,7 @@ impl Inner {
                 .map_err(|error| AppError::new(ErrorKind::Pty, format!("failed to resize {}: {error}", session.id)));
         }
         let (server, pane) = self.pane_of(&session)?;
-        if pane.attached > 0 {
+        if server.people(&pane.session).map_err(|error| tmux(&error))? > 0 {
             let message = format!("{} is attached in another terminal, which decides its size", session.id);
             return Err(AppError::new(ErrorKind::Refused, message));
         }

@@ -229,3 +229,65 @@ impl State {
             .unwrap_or(VerdictKind::Owned)
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use serde_json::json;
+
+    use super::super::Inner;
+    use super::*;
+    use crate::lifecycle::identity::Pid;
+    use crate::lifecycle::inspect::{Inspector, Unreadable};
+    use crate::lifecycle::rows::unbound_row;
+
+    fn session() -> Arc<Session> {
+        let identity = json!({ "pid": 9, "start_token": "procfs:b:5" });
+        let tether = json!({
+            "schema_version": 1, "protocol": 1, "session": "serve-0123abcd", "name": "x", "kind": "serve",
+            "host": "tmux", "lifetime": "background", "origin": null, "command": "sleep", "argv": null, "cwd": "/",
+            "boot_id": "b", "pidns_inode": 1, "timens_inode": 1, "spawner": identity, "warden": null, "front": null,
+            "workload": { "pid": 9, "start_token": "procfs:b:5", "pgid": 9, "sid": 9 }, "tmux": null,
+            "spawned_at": 1.0, "spawned_at_wall": 1.0, "not_after": 2.0, "not_after_wall": 2.0, "marker": "m",
+            "containment": ["tree"], "stop_signal": null, "grace_s": 2.0, "report_escapees": false,
+        });
+        Session::new(serde_json::from_value(tether).unwrap(), None, None).unwrap()
+    }
+
+    /// Whoever could not be bound is in the tree that the screen shows, by name and with the reason, and makes the
+    /// session unverifiable; a look that finds nobody unbound takes it out again.
+    #[test]
+    fn the_sampled_tree_names_who_could_not_be_bound() {
+        let inspector = Inspector::open(None).unwrap();
+        let own = Pid::new(rustix::process::getpid().as_raw_nonzero().get()).unwrap();
+        let gone = Pid::new(i32::MAX - 1).unwrap();
+        let session = session();
+        assert_eq!(session.state().verdict(), VerdictKind::Owned);
+        let unreadable = |pid, reason: &str| Unreadable { pid, reason: reason.to_owned() };
+        let found = [unreadable(own, "stat is not readable"), unreadable(gone, "its start changed with every look")];
+        session.state().sample = Sample {
+            at: Some(Instant::now()),
+            unbound: found.iter().map(|error| unbound_row(error, &inspector)).collect(),
+            workload: Some(VerdictKind::Owned),
+            ..Sample::default()
+        };
+        let tree = Inner::sampled_tree(&session);
+        let rows: Vec<_> = tree
+            .processes
+            .iter()
+            .map(|row| (row.pid, row.verdict, row.reason.as_str(), row.membership.len()))
+            .collect();
+        let unverifiable = VerdictKind::Unverifiable;
+        let expected = [
+            (own, unverifiable, "stat is not readable", 0),
+            (gone, unverifiable, "its start changed with every look", 0),
+        ];
+        assert_eq!(rows, expected);
+        assert!(!tree.processes[0].command.is_empty(), "what can be read of it is shown");
+        assert_eq!((tree.processes[1].start_token.as_ref(), tree.processes[1].rss_bytes), (None, None), "never 0");
+        assert_eq!(session.state().verdict(), unverifiable);
+        session.state().sample.unbound.clear();
+        assert_eq!(Inner::sampled_tree(&session).processes, []);
+        assert_eq!(session.state().verdict(), VerdictKind::Owned);
+    }
+}

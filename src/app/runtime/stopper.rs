@@ -449,6 +449,10 @@ impl Inner {
             return Err(not_found(format!("the tmux session of {} is gone", session.id)));
         }
         let id = record.session_id.parse().map_err(|error| AppError::new(ErrorKind::State, format!("{error}")))?;
+        // From now on the person's terminal decides the size. A window that keeps another one is no hindrance.
+        if let Ok((server, pane)) = self.pane_of(&session) {
+            server.follow_clients(&pane.window).ok();
+        }
         Ok(super::hosts::server_of(self, record).attach_argv(&id))
     }
 }

@@ -220,3 +220,20 @@ fn the_end_is_asked_for_from_outside() {
         assert_eq!(Bench::full(80, 24).send(event), [Effect::Quit]);
     }
 }
+
+#[test]
+fn whoever_could_not_be_bound_is_in_the_tree_with_the_reason() {
+    let mut bench = Bench::full(140, 40);
+    let mut unbound = fixtures::process(7007, 0, "");
+    (unbound.start_token, unbound.verdict) = (None, VerdictKind::Unverifiable);
+    unbound.reason = "stat is not readable (hidepid)".into();
+    (unbound.membership, unbound.state) = (Vec::new(), "?".into());
+    (unbound.cpu_pct, unbound.rss_bytes, unbound.threads) = (None, None, None);
+    let tree = Tree { processes: vec![fixtures::process(4242, 4241, "server"), unbound], ..Tree::default() };
+    bench.send(UiEvent::Tree { session: "serve-1a2b3c4d".into(), tree });
+    bench.press("<Tab><Tab>G");
+    let text = bench.draw();
+    let row = text.lines().find(|line| line.contains("7007") && line.contains("? unverifiable"));
+    assert!(row.is_some_and(|row| row.contains(" –     –")), "unknown, never 0\n{text}");
+    assert!(text.contains("7007 stat is not readable (hidepid)"), "{text}");
+}

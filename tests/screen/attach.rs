@@ -1,0 +1,63 @@
+//! A person attaches to a session from a smaller terminal while the screen shows it: their terminal decides the
+//! size as long as it is attached, and the screen's after that.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::{PATIENCE, Terminal};
+
+/// Columns and rows of the only pane on the sessions' own server.
+fn size(terminal: &Terminal) -> (u16, u16) {
+    let own = format!("{}o", terminal.socket);
+    let format = "#{pane_width} #{pane_height}";
+    let listed = Command::new("tmux").args(["-L", &own, "list-panes", "-a", "-F", format]).output().unwrap();
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap());
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn await_size(terminal: &Terminal, what: &str, is: impl Fn((u16, u16)) -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !is(size(terminal)) {
+        assert!(Instant::now() < until, "{what}: {:?}\n{}", size(terminal), terminal.text());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn the_window_is_the_screens_again_when_a_person_has_left() {
+    let terminal = Terminal::new(140, 40);
+    terminal.start();
+    terminal.key("s");
+    terminal.await_text("Start");
+    terminal.key(":");
+    terminal.await_text("A command for sh -c");
+    terminal.key("Down");
+    terminal.key("Down");
+    terminal.await_text("host tmux");
+    terminal.line("exec sh");
+    terminal.await_that("a running session", |text| text.contains("running"));
+    // The list and the divider take the rest.
+    await_size(&terminal, "the size of the view", |(cols, rows)| cols == 93 && rows < 40);
+    let view = size(&terminal);
+    let visitor = Terminal::new(60, 15);
+    let state = terminal.state().display().to_string();
+    let binary = env!("CARGO_BIN_EXE_cookbook-tui");
+    visitor.line(&format!("{binary} --state-dir {state} --tmux-socket {}o attach sh", terminal.socket));
+    await_size(&terminal, "the size of the visitor", |size| size == (60, 15));
+    // Whatever the screen does meanwhile: the visitor's terminal decides.
+    assert!(terminal.tmux(&["resize-window", "-x", "150", "-y", "42"]).status.success());
+    terminal.await_that("the larger screen", |text| text.lines().any(|line| line.chars().count() > 140));
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(size(&terminal), (60, 15), "{}", terminal.text());
+    assert!(terminal.tmux(&["resize-window", "-x", "140", "-y", "40"]).status.success());
+    visitor.key("C-b");
+    visitor.key("d");
+    visitor.await_text("prompt>");
+    await_size(&terminal, "the size of the view again", |size| size == view);
+    // And again, past us: tmux itself lets the one who attached decide.
+    visitor.line(&format!("tmux -L {}o attach", terminal.socket));
+    await_size(&terminal, "the size of the visitor", |size| size == (60, 15));
+    drop(visitor);
+    await_size(&terminal, "the size of the view after a terminal was closed", |size| size == view);
+}
