@@ -15,7 +15,8 @@ use super::clock::timespec;
 use super::guard::Guard;
 use super::identity::Identity;
 use super::inspect::{Inspector, Unreadable};
-use super::kill::{Signal, Undelivered, deliver};
+use super::kill::{Signal, Undelivered, deliver, deliver_all};
+use super::leaf::Leaf;
 use super::receipt::{OutcomeKind, SignalSent, Via};
 use super::rows::command_of;
 use super::teardown::{Event, Ladder, State, Step, Teardown};
@@ -39,6 +40,8 @@ pub struct Stage<'a> {
     pub inspector: &'a Inspector,
     /// Knows who must not be signalled.
     pub guard: &'a Guard,
+    /// The session's cgroup, for the last rung.
+    pub leaf: Option<Leaf>,
     /// When to give up, whatever is still alive.
     pub deadline: Option<Instant>,
     /// Is told what happens while it happens.
@@ -60,6 +63,8 @@ pub struct Ended {
     pub escalated: bool,
     /// The deadline came before the end.
     pub timed_out: bool,
+    /// The last look saw the table stand still.
+    pub complete: bool,
 }
 
 /// How often a process without a pidfd is looked at.
@@ -74,11 +79,12 @@ pub fn conduct(
     rescan: &mut dyn FnMut(Depth) -> Captured,
     stage: &mut Stage<'_>,
 ) -> Ended {
+    let mut complete = captured.complete;
     let targets: Vec<Identity> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
     let mut shell =
         Shell { members: BTreeMap::new(), unbound: Vec::new(), signals: Vec::new(), waiting: Waiting::new() };
     shell.take_in(captured);
-    let mut teardown = Teardown::new(ladder, targets);
+    let mut teardown = Teardown::new(ladder, targets).with_cgroup(stage.leaf.is_some());
     let mut timed_out = false;
     loop {
         let now = Instant::now();
@@ -97,12 +103,18 @@ pub fn conduct(
             Step::Rescan(depth) => {
                 let before: BTreeSet<Identity> = shell.members.keys().cloned().collect();
                 let captured = rescan(depth);
+                complete = captured.complete;
                 let targets: Vec<_> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
                 shell.take_in(captured);
                 for newcomer in targets.iter().filter(|identity| !before.contains(identity)) {
                     (stage.observe)(Observed::Newcomer(newcomer.clone(), shell.command(newcomer, stage.inspector)));
                 }
-                teardown.handle(Event::Scanned(targets));
+                teardown.handle(Event::Scanned { members: targets, complete });
+            }
+            Step::Empty => {
+                for event in shell.empty(rescan, stage) {
+                    teardown.handle(event);
+                }
             }
             Step::Wait(until) => {
                 let until = stage.deadline.map_or(until, |deadline| until.min(deadline));
@@ -128,6 +140,7 @@ pub fn conduct(
         signals: shell.signals,
         escalated: teardown.escalated(),
         timed_out,
+        complete,
     }
 }
 
@@ -194,6 +207,37 @@ impl Shell {
             Err(Undelivered::Failed(error)) => {
                 Event::Undeliverable(target.clone(), format!("failed to signal: {error}"))
             }
+        }
+    }
+
+    /// Kills the cgroup of the session as a whole, if everybody in it is ours to end at this moment.
+    fn empty(&mut self, rescan: &mut dyn FnMut(Depth) -> Captured, stage: &mut Stage<'_>) -> Vec<Event> {
+        let Some(leaf) = &stage.leaf else { return vec![Event::Spared] };
+        let frozen = leaf.freeze();
+        self.take_in(rescan(Depth::Host));
+        let listed = frozen.and_then(|()| leaf.pids()).unwrap_or_default();
+        let mut proofs = Vec::new();
+        let mut proven = Vec::new();
+        for (identity, member) in self.members.iter().filter(|(identity, _)| listed.contains(&identity.pid)) {
+            // One of them that has ended meanwhile, or was denied, has no proof.
+            if member.fate == Fate::End
+                && let Ok(owned) = authorize(&member.pinned, identity, stage.guard, stage.inspector)
+            {
+                proofs.push(owned);
+                proven.push(identity.clone());
+            }
+        }
+        let delivered = deliver_all(leaf, proofs);
+        leaf.thaw();
+        match delivered {
+            Ok(via) => {
+                for identity in &proven {
+                    (stage.observe)(Observed::Signalled(identity.clone(), Signal::Kill));
+                    self.signals.push(sent(identity, Signal::Kill, via));
+                }
+                proven.into_iter().map(|identity| Event::Delivered(identity, Signal::Kill)).collect()
+            }
+            Err(_) => vec![Event::Spared],
         }
     }
 

@@ -5,6 +5,7 @@
 //! [`OwnChild`] (a direct child that was not reaped), [`stop_self`], and [`probe`], which sends nothing.
 
 use std::fmt;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::Child;
 use std::str::FromStr;
@@ -14,6 +15,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::authority::Owned;
 use super::identity::Pid;
+use super::leaf::Leaf;
 use super::receipt::Via;
 
 /// The signals that this program sends.
@@ -209,6 +211,21 @@ pub(super) fn pidfd_ended(pidfd: impl AsFd) -> bool {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     matches!(poll(&mut fds, Some(&now)), Ok(1)) && fds[0].revents().contains(PollFlags::IN)
+}
+
+/// Kills everybody in a cgroup at once (`cgroup.kill`, cgroups(7), Linux 5.14), children that are being born
+/// included. Demands a proof for each process in it: nobody else may be there.
+///
+/// # Errors
+/// When somebody is in it for whom there is no proof, or the kernel refuses; nobody was signalled then.
+#[expect(clippy::needless_pass_by_value, reason = "a proof is used up by the one signal it permits")]
+pub fn deliver_all(leaf: &Leaf, proofs: Vec<Owned<'_>>) -> io::Result<Via> {
+    let unproven = leaf.pids()?.into_iter().find(|pid| !proofs.iter().any(|proof| proof.pid() == *pid));
+    if let Some(pid) = unproven {
+        return Err(io::Error::other(format!("process {pid} is in the cgroup and not ours to end")));
+    }
+    leaf.write("cgroup.kill", "1")?;
+    Ok(Via::Cgroup)
 }
 
 /// Tells for each of several pidfds whether its process has ended; `false` where there is none.

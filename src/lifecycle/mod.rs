@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod journal;
 mod kept;
 pub mod kill;
+pub mod leaf;
 pub mod plan;
 pub mod reap;
 pub mod receipt;

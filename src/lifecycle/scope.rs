@@ -1,6 +1,9 @@
 //! What a capture starts from, and how far it looks. Pure data.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use super::identity::Identity;
 use super::receipt::Membership;
@@ -28,8 +31,19 @@ pub struct Scope {
     pub known: Vec<(Identity, BTreeSet<Membership>)>,
     /// `reparented` members that are not members in another way are reported, not ended.
     pub report_escapees: bool,
+    /// The cgroup that was made for the session.
+    pub cgroup: Option<CgroupRecord>,
     /// Kept daemons that a person chose to end all the same: in this stop, and nobody else.
     pub end_kept: Vec<Identity>,
+}
+
+/// Which cgroup a session has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupRecord {
+    /// Where it is mounted.
+    pub path: PathBuf,
+    /// Its inode, which is not used again before the next boot.
+    pub inode: u64,
 }
 
 /// How much of the process table a capture reads.

@@ -12,6 +12,7 @@ use super::conduct::{Ended, Observed, Stage, conduct};
 use super::guard::Guard;
 use super::identity::{Identity, Pid};
 use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
+use super::leaf::Leaf;
 use super::plan::{self, Choice};
 use super::receipt::{Bystander, Outcome, OutcomeKind, Receipt, Refused, StillHeld};
 use super::rows::{LEFT_THE_TREE, bystander, known_command_of, lookalikes, marked, row};
@@ -126,7 +127,10 @@ pub fn stop(
     let deadline = order.timeout.map(|timeout| begun + timeout);
     let blind = captured.blind;
     let hang_up = !order.sweep;
-    let mut stage = Stage { inspector, guard, deadline, observe };
+    let leaf = scope.cgroup.as_ref().and_then(Leaf::open);
+    // Who stands still could not act on a signal.
+    leaf.iter().for_each(Leaf::thaw);
+    let mut stage = Stage { inspector, guard, leaf, deadline, observe };
     let mut tree = Tree { scope, host: &mut *host, guard, inspector };
     let mut result =
         if blind { Total::blind(captured) } else { Total::of(tree.end(order.ladder.clone(), captured, &mut stage)) };
@@ -156,7 +160,7 @@ pub fn stop(
     if !blind && !result.timed_out {
         // The sweep: a fresh look at the whole host for what is left and for newcomers.
         let left = capture(&scope, Depth::Host, guard, inspector);
-        if result.would_end_more(&left) {
+        if result.would_end_more(&left) || !left.complete {
             let ladder = Ladder { grace: order.ladder.grace.min(SWEEP_GRACE), ..order.ladder.clone() };
             let mut rescan = |depth| capture(&scope, depth, guard, inspector);
             result.merge(conduct(ladder, left, &mut rescan, &mut stage));
@@ -165,7 +169,10 @@ pub fn stop(
         }
         // A warden that runs this itself does not wait for itself.
         let others = before.supervisors.into_iter().filter(|s| !guard.is_me(s.pinned.identity().pid)).collect();
-        dismiss(others, &mut result, &mut stage, &mut receipt);
+        if dismiss(others, &mut result, &mut stage, &mut receipt) {
+            // A warden stays as long as somebody below it does.
+            result.survivors_of(capture(&scope, Depth::Trees, guard, inspector));
+        }
     }
     settle(&mut receipt, &result, blind, inspector);
     if let Some(marker) = scope.marker.as_deref().filter(|_| !blind && !watched) {
@@ -177,6 +184,9 @@ pub fn stop(
     receipt.elapsed_ms = millis(begun.elapsed());
     Ok(receipt)
 }
+
+const UNSETTLED: &str =
+    "the process table never stood still: somebody is born and gone faster than anybody can look, and may be left";
 
 /// Grace of the survivor sweep: the members have had a whole ladder already.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
@@ -253,6 +263,8 @@ struct Total {
     signals: Vec<super::receipt::SignalSent>,
     escalated: bool,
     timed_out: bool,
+    /// The last look did not see the table stand still: somebody may be left whom nobody could hold.
+    unsettled: bool,
 }
 
 impl Total {
@@ -286,6 +298,7 @@ impl Total {
         self.signals.extend(ended.signals);
         self.escalated |= ended.escalated;
         self.timed_out |= ended.timed_out;
+        self.unsettled = !ended.complete;
     }
 
     fn take_in(&mut self, captured: Captured) {
@@ -293,6 +306,23 @@ impl Total {
             self.members.entry(member.pinned.identity().clone()).or_insert(member);
         }
         self.unbound.extend(captured.unbound);
+        self.unsettled = !captured.complete;
+    }
+
+    /// Adds whom a look after everything finds alive.
+    fn survivors_of(&mut self, captured: Captured) {
+        self.unsettled = !captured.complete;
+        for member in captured.members {
+            let identity = member.pinned.identity().clone();
+            if member.fate == Fate::End && !member.pinned.facts().ended() {
+                let state = self.targets.entry(identity.clone()).or_insert(State::Exited);
+                // Of whom more is known than that it lives, that stays.
+                if matches!(state, State::Exited | State::AlreadyGone) {
+                    *state = State::Alive { signalled: false, blocked: None };
+                }
+            }
+            self.members.entry(identity).or_insert(member);
+        }
     }
 
     /// Tells whether a capture holds somebody who has not had a whole ladder.
@@ -311,8 +341,9 @@ impl Total {
     }
 }
 
-/// Waits for our own front and warden; they leave by themselves once their tree is empty.
-fn dismiss(supervisors: Vec<Member>, result: &mut Total, stage: &mut Stage<'_>, receipt: &mut Receipt) {
+/// Waits for our own front and warden; they leave by themselves once their tree is empty. Tells whether one has
+/// not, and nobody knows why.
+fn dismiss(supervisors: Vec<Member>, result: &mut Total, stage: &mut Stage<'_>, receipt: &mut Receipt) -> bool {
     let until = Instant::now() + LEAVE;
     let lingering = |result: &Total, inspector: &Inspector| {
         // With a kept or reported process alive the warden stays: it is its parent now.
@@ -326,8 +357,9 @@ fn dismiss(supervisors: Vec<Member>, result: &mut Total, stage: &mut Stage<'_>, 
         }
         wait_for_any(&left, until);
     }
-    for member in left {
-        if lingering(result, stage.inspector) {
+    let known = lingering(result, stage.inspector);
+    for member in &left {
+        if known {
             receipt
                 .notes
                 .push(format!("its supervisor {} stays until the kept processes leave", member.pinned.identity().pid));
@@ -335,6 +367,7 @@ fn dismiss(supervisors: Vec<Member>, result: &mut Total, stage: &mut Stage<'_>, 
             receipt.notes.push(format!("its supervisor {} has not left yet", member.pinned.identity().pid));
         }
     }
+    !left.is_empty() && !known
 }
 
 fn wait_for_any(members: &[Member], until: Instant) {
@@ -411,7 +444,11 @@ fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspec
         receipt.notes.push("no pidfds: verified immediately before kill(2)".into());
     }
     let alive = !receipt.survivors.is_empty() || !receipt.refused.is_empty();
-    receipt.dead = match (blind, alive, receipt.unverified.is_empty()) {
+    if result.unsettled && !blind {
+        receipt.notes.push(UNSETTLED.into());
+    }
+    let unknown = result.unsettled || !receipt.unverified.is_empty();
+    receipt.dead = match (blind, alive, !unknown) {
         (true, _, _) | (false, false, false) => None,
         (false, true, _) => Some(false),
         (false, false, true) => Some(true),

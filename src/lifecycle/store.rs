@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::journal::Journal;
+use super::leaf::Leaf;
 use super::tether::{ExitRecord, Tether, is_session_id};
 
 /// The directory of the session records.
@@ -143,8 +144,11 @@ impl Store {
         read_tether(&self.tether_path(session))
     }
 
-    /// Removes a tether once everything of the session was observed dead.
+    /// Removes a tether once everything of the session was observed dead, and the cgroup that it names.
     pub fn remove(&self, session: &str) -> io::Result<()> {
+        if let Ok(Some(Tether { cgroup: Some(cgroup), .. })) = self.tether(session) {
+            Leaf::remove(&cgroup);
+        }
         match fs::remove_file(self.tether_path(session)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => sync_dir(&self.sessions()),

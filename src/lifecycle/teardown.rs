@@ -6,7 +6,7 @@
 //!
 //! The rungs: the first signals (TERM, or HUP+TERM, then CONT), a grace, then rounds of KILL until two
 //! looks add nothing. From the second round on the members are stopped first, so that a fork ring stands
-//! still while it is killed. Before every escalation the process table is read again.
+//! still while it is killed; where the session has a cgroup of its own, that is emptied at once instead. Before every escalation the process table is read again.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -55,6 +55,9 @@ pub enum Step {
     /// Capture again and `handle` [`Event::Scanned`]; on the whole host before an escalation, else in
     /// the trees only.
     Rescan(Depth),
+    /// Kill the session's cgroup as a whole if everybody in it is to be ended, and `handle` a
+    /// [`Event::Delivered`] for each, or [`Event::Spared`].
+    Empty,
     /// Wait for exits (`handle` each), at the longest until this moment.
     Wait(Instant),
     /// Nothing more to do.
@@ -72,8 +75,15 @@ pub enum Event {
     Undeliverable(Identity, String),
     /// It was observed dead.
     Exited(Identity),
-    /// A fresh capture: the members that are to be ended, and whether the look was complete.
-    Scanned(Vec<Identity>),
+    /// The cgroup holds somebody who is not to be ended, or is gone.
+    Spared,
+    /// A fresh capture.
+    Scanned {
+        /// The members that are to be ended.
+        members: Vec<Identity>,
+        /// The reads agreed. Where they never do, somebody is born and gone faster than anybody can look.
+        complete: bool,
+    },
 }
 
 /// Where a target stands.
@@ -100,8 +110,12 @@ enum Phase {
     First,
     /// Waits for exits; looks again at `next_look` because children may be born in the grace.
     Grace { until: Instant, next_look: Instant, pause: Duration },
+    /// All known targets are gone, but the table does not stand still: looks again until the grace is over.
+    Unsettled { look: Option<Instant> },
     /// Looks before it escalates or ends.
     Look { then: Then },
+    /// Empties the cgroup (second round, once).
+    Empty { round: u32 },
     /// Stops everybody (second round and later).
     Stop { round: u32 },
     /// Looks once more while all stand still.
@@ -131,6 +145,7 @@ const ROUNDS_TOTAL: u32 = 60;
 const FIRST_LOOK: Duration = Duration::from_millis(40);
 
 /// A teardown in progress.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one teardown")]
 #[derive(Clone, Debug)]
 pub struct Teardown {
     ladder: Ladder,
@@ -145,6 +160,8 @@ pub struct Teardown {
     begun: bool,
     rounds: u32,
     deaths_before: usize,
+    /// There is a cgroup that has not been emptied yet.
+    cgroup: bool,
 }
 
 impl Teardown {
@@ -163,9 +180,17 @@ impl Teardown {
             begun: false,
             rounds: 0,
             deaths_before: 0,
+            cgroup: false,
         };
         teardown.add(targets);
         teardown
+    }
+
+    /// Has the session's cgroup emptied where single KILLs were not enough.
+    #[must_use]
+    pub const fn with_cgroup(mut self, there_is: bool) -> Self {
+        self.cgroup = there_is;
+        self
     }
 
     /// Returns every target and where it stands, in the order of pids.
@@ -207,17 +232,33 @@ impl Teardown {
                     self.enter(Phase::Look { then: Then::Resume { until, due: next_look, pause } });
                 }
                 Phase::Grace { until, next_look, .. } => return Step::Wait(until.min(next_look)),
+                Phase::Unsettled { look } => {
+                    let until = *self.deadline.get_or_insert(now + self.ladder.grace);
+                    match look {
+                        _ if now >= until => self.enter(Phase::Look { then: Then::Kill { round: 1, stuck: false } }),
+                        None => self.phase = Phase::Unsettled { look: Some((now + FIRST_LOOK).min(until)) },
+                        Some(look) if now >= look => self.enter(Phase::Look { then: Then::Confirm }),
+                        Some(look) => return Step::Wait(look),
+                    }
+                }
                 Phase::Look { then: Then::Kill { .. } } => return Step::Rescan(Depth::Host),
                 Phase::Look { .. } | Phase::LookStopped { .. } => return Step::Rescan(Depth::Trees),
+                Phase::Empty { round } if self.cgroup => {
+                    self.cgroup = false;
+                    self.begin_round();
+                    self.phase = Phase::Empty { round };
+                    return Step::Empty;
+                }
+                Phase::Empty { round } => {
+                    self.enter(Phase::Window { round, until: now + self.ladder.kill_window });
+                }
                 Phase::Stop { round } if self.queued => self.enter(Phase::LookStopped { round }),
                 Phase::Stop { .. } => self.enqueue(&[Signal::Stop], |state| matches!(state, State::Alive { .. })),
                 Phase::Kill { round } if self.queued => {
                     self.enter(Phase::Window { round, until: now + self.ladder.kill_window });
                 }
                 Phase::Kill { .. } => {
-                    self.escalated = true;
-                    self.rounds += 1;
-                    self.deaths_before = self.deaths();
+                    self.begin_round();
                     self.enqueue(&[Signal::Kill], |state| matches!(state, State::Alive { .. }));
                 }
                 Phase::Window { round, until } if now >= until || !self.any_killable() => {
@@ -263,39 +304,57 @@ impl Teardown {
                     *blocked = Some(reason);
                 }
             }
-            Event::Scanned(members) => self.scanned(members),
+            Event::Spared => {
+                if let Phase::Empty { round } = self.phase {
+                    self.enter(Phase::Stop { round });
+                }
+            }
+            Event::Scanned { members, complete } => self.scanned(members, complete),
         }
     }
 
-    fn scanned(&mut self, members: Vec<Identity>) {
+    fn scanned(&mut self, members: Vec<Identity>, complete: bool) {
         let newcomers = self.add(members);
         match self.phase {
             Phase::Look { then: Then::Confirm | Then::Resume { .. } } if newcomers => self.enter(Phase::First),
-            Phase::Look { then: Then::Confirm } => self.enter(Phase::Done),
+            Phase::Look { then: Then::Confirm } if complete => self.enter(Phase::Done),
+            Phase::Look { then: Then::Confirm } => self.enter(Phase::Unsettled { look: None }),
             Phase::Look { then: Then::Resume { until, due, pause } } => {
                 self.enter(Phase::Grace { until, next_look: due + pause * 2, pause: pause * 2 });
             }
             Phase::Look { then: Then::Kill { round, stuck } } => {
                 // A second KILL does nothing to whom the first could not end or could not reach.
-                let hopeless = round > 1 && !newcomers && (stuck || !self.any_killable());
+                let hopeless = round > 1 && !newcomers && !self.cgroup && (stuck || !self.any_killable());
                 let spent = round > ROUNDS_MAX || self.rounds >= ROUNDS_TOTAL;
                 let unknown = |state: &State| matches!(state, State::Denied(OutcomeKind::Unverifiable, _));
-                let nobody = self.alive().is_empty() && (round > 1 || !self.targets.values().any(unknown));
+                let nobody = complete && self.alive().is_empty() && (round > 1 || !self.targets.values().any(unknown));
                 if nobody || hopeless || spent {
                     self.enter(Phase::Done);
                 } else {
                     self.rejudge();
-                    self.enter(if round == 1 { Phase::Kill { round } } else { Phase::Stop { round } });
+                    self.enter(match round {
+                        1 => Phase::Kill { round },
+                        _ if self.cgroup => Phase::Empty { round },
+                        _ => Phase::Stop { round },
+                    });
                 }
             }
             Phase::LookStopped { round } => self.enter(Phase::Kill { round }),
             Phase::First
             | Phase::Grace { .. }
+            | Phase::Unsettled { .. }
+            | Phase::Empty { .. }
             | Phase::Stop { .. }
             | Phase::Kill { .. }
             | Phase::Window { .. }
             | Phase::Done => {}
         }
+    }
+
+    fn begin_round(&mut self) {
+        self.escalated = true;
+        self.rounds += 1;
+        self.deaths_before = self.deaths();
     }
 
     fn enter(&mut self, phase: Phase) {
@@ -341,230 +400,4 @@ impl Teardown {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::lifecycle::identity::Pid;
-
-    /// A process of the imaginary host.
-    #[derive(Clone, Copy, PartialEq, Eq)]
-    enum Nature {
-        Plain,
-        IgnoresTerm,
-        Immortal,
-        NotPermitted,
-        Foreign,
-        Unverifiable,
-        /// Leaves a child with this pid when it gets TERM.
-        Leaves(i32),
-        /// Has somebody else start this one when it is killed: a ring.
-        Heir(i32),
-    }
-
-    /// Drives the machine against imaginary processes in virtual time, and keeps its own ledger.
-    struct World {
-        natures: BTreeMap<i32, Nature>,
-        dead: Vec<i32>,
-        sent: Vec<(i32, Signal)>,
-        now: Instant,
-        start: Instant,
-    }
-
-    fn identity(raw: i32) -> Identity {
-        let pid = Pid::new(raw).expect("positive");
-        Identity { pid, token: format!("procfs:b:{raw}").parse().expect("token"), pidfd_inode: None }
-    }
-
-    impl World {
-        fn new(natures: &[(i32, Nature)]) -> Self {
-            let now = Instant::now();
-            Self { natures: natures.iter().copied().collect(), dead: vec![], sent: vec![], now, start: now }
-        }
-
-        fn signal(&mut self, target: &Identity, signal: Signal) -> Event {
-            let raw = target.pid.raw();
-            let reason = String::new();
-            if self.dead.contains(&raw) {
-                return Event::Denied(target.clone(), OutcomeKind::Exited, reason);
-            }
-            let nature = self.natures[&raw];
-            match nature {
-                Nature::Foreign => return Event::Denied(target.clone(), OutcomeKind::Foreign, reason),
-                Nature::Unverifiable => return Event::Denied(target.clone(), OutcomeKind::Unverifiable, reason),
-                Nature::NotPermitted => return Event::Undeliverable(target.clone(), "EPERM".into()),
-                Nature::Plain | Nature::IgnoresTerm | Nature::Immortal | Nature::Leaves(_) | Nature::Heir(_) => {}
-            }
-            self.sent.push((raw, signal));
-            match (nature, signal) {
-                (Nature::Plain, Signal::Term) => self.dead.push(raw),
-                (Nature::Leaves(child), Signal::Term) => {
-                    self.dead.push(raw);
-                    self.natures.insert(child, Nature::Plain);
-                }
-                (Nature::Heir(child), Signal::Kill) => {
-                    self.dead.push(raw);
-                    self.natures.insert(child, Nature::IgnoresTerm);
-                }
-                (nature, Signal::Kill) if nature != Nature::Immortal => self.dead.push(raw),
-                (_, _) => {}
-            }
-            Event::Delivered(target.clone(), signal)
-        }
-
-        fn run(&mut self, ladder: Ladder, targets: &[i32]) -> Teardown {
-            let mut teardown = Teardown::new(ladder, targets.iter().map(|raw| identity(*raw)));
-            for _ in 0..10_000 {
-                match teardown.poll_step(self.now) {
-                    Step::Signal(target, signal) => {
-                        let event = self.signal(&target, signal);
-                        teardown.handle(event);
-                    }
-                    Step::Rescan(_) => {
-                        let alive = self.natures.keys().filter(|raw| !self.dead.contains(raw));
-                        teardown.handle(Event::Scanned(alive.map(|raw| identity(*raw)).collect()));
-                    }
-                    Step::Wait(until) => {
-                        let died: Vec<_> =
-                            teardown.alive().into_iter().filter(|i| self.dead.contains(&i.pid.raw())).collect();
-                        if died.is_empty() {
-                            assert!(until > self.now, "a wait must wait");
-                            self.now = until;
-                        }
-                        for identity in died {
-                            teardown.handle(Event::Exited(identity));
-                        }
-                    }
-                    Step::Done => return teardown,
-                }
-            }
-            panic!("it never ends");
-        }
-    }
-
-    fn check(natures: &[(i32, Nature)], targets: &[i32], expected: &[(i32, State)], escalated: bool, within: Duration) {
-        let mut world = World::new(natures);
-        let teardown = world.run(Ladder::server(Signal::Term, GRACE), targets);
-        let found: Vec<_> = teardown.targets().map(|(identity, state)| (identity.pid.raw(), state.clone())).collect();
-        assert_eq!(found, expected);
-        assert_eq!(teardown.escalated(), escalated);
-        assert!(world.now - world.start <= within, "{:?}", world.now - world.start);
-    }
-
-    const NOW: Duration = Duration::ZERO;
-
-    #[test]
-    fn a_cooperative_tree_takes_no_time() {
-        check(
-            &[(1, Nature::Plain), (2, Nature::Plain)],
-            &[1, 2],
-            &[(1, State::Exited), (2, State::Exited)],
-            false,
-            NOW,
-        );
-    }
-
-    #[test]
-    fn the_stubborn_get_kill_after_the_grace() {
-        check(
-            &[(1, Nature::Plain), (2, Nature::IgnoresTerm)],
-            &[1, 2],
-            &[(1, State::Exited), (2, State::Exited)],
-            true,
-            GRACE,
-        );
-    }
-
-    #[test]
-    fn children_born_of_the_stop_die_too() {
-        check(&[(1, Nature::Leaves(9))], &[1], &[(1, State::Exited), (9, State::Exited)], false, NOW);
-    }
-
-    #[test]
-    fn an_immortal_ends_the_ladder_after_one_window() {
-        let alive = State::Alive { signalled: true, blocked: None };
-        check(&[(1, Nature::Immortal)], &[1], &[(1, alive)], true, GRACE + KILL_WINDOW);
-    }
-
-    #[test]
-    fn who_may_not_be_signalled_is_written_down_with_the_reason() {
-        let blocked = State::Alive { signalled: false, blocked: Some("EPERM".into()) };
-        check(&[(1, Nature::NotPermitted)], &[1], &[(1, blocked)], true, GRACE);
-    }
-
-    #[test]
-    fn strangers_are_never_signalled() {
-        for (nature, outcome) in
-            [(Nature::Foreign, OutcomeKind::Foreign), (Nature::Unverifiable, OutcomeKind::Unverifiable)]
-        {
-            let mut world = World::new(&[(1, nature), (2, Nature::IgnoresTerm)]);
-            let teardown = world.run(Ladder::terminal(GRACE), &[1, 2]);
-            assert!(world.sent.iter().all(|(raw, _)| *raw == 2));
-            let states: Vec<_> = teardown.targets().map(|(_, state)| state.clone()).collect();
-            assert_eq!(states, [State::Denied(outcome, String::new()), State::Exited]);
-        }
-    }
-
-    #[test]
-    fn already_dead_is_not_exited() {
-        let mut world = World::new(&[(1, Nature::Plain)]);
-        world.dead.push(1);
-        let teardown = world.run(Ladder::server(Signal::Term, GRACE), &[1]);
-        assert_eq!(teardown.targets().map(|(_, state)| state.clone()).collect::<Vec<_>>(), [State::AlreadyGone]);
-        assert!(world.sent.is_empty());
-    }
-
-    /// Killed one after the other, a ring comes back as fast as it goes: from the second round on it is stopped
-    /// first.
-    #[test]
-    fn a_ring_stands_still_before_it_is_killed_again() {
-        let mut world = World::new(&[(1, Nature::Heir(8)), (2, Nature::Heir(9))]);
-        let teardown = world.run(Ladder { force: true, ..Ladder::server(Signal::Term, GRACE) }, &[1, 2]);
-        let expected = [
-            (1, Signal::Kill),
-            (2, Signal::Kill),
-            (8, Signal::Stop),
-            (9, Signal::Stop),
-            (8, Signal::Kill),
-            (9, Signal::Kill),
-        ];
-        assert_eq!(world.sent, expected);
-        assert!(teardown.targets().all(|(_, state)| *state == State::Exited));
-    }
-
-    #[test]
-    fn force_begins_with_kill() {
-        let mut world = World::new(&[(1, Nature::Plain)]);
-        let ladder = Ladder { force: true, ..Ladder::server(Signal::Term, GRACE) };
-        world.run(ladder, &[1]);
-        assert_eq!(world.sent, [(1, Signal::Kill)]);
-    }
-
-    #[test]
-    fn nothing_to_end_is_done() {
-        check(&[], &[], &[], false, NOW);
-    }
-
-    #[test]
-    fn every_mix_ends_in_time_and_spares_strangers() {
-        use Nature::{Foreign, IgnoresTerm, Immortal, Leaves, NotPermitted, Plain, Unverifiable};
-        let natures = [Plain, IgnoresTerm, Immortal, NotPermitted, Foreign, Unverifiable, Leaves(7)];
-        for a in natures {
-            for b in natures {
-                for c in natures {
-                    for force in [false, true] {
-                        let mut world = World::new(&[(1, a), (2, b), (3, c)]);
-                        let ladder = Ladder { force, ..Ladder::terminal(GRACE) };
-                        let teardown = world.run(ladder, &[1, 2, 3]);
-                        assert!(world.now - world.start <= GRACE + KILL_WINDOW * 3);
-                        for (raw, _) in &world.sent {
-                            assert!(!matches!(world.natures[raw], Foreign | Unverifiable));
-                        }
-                        for (identity, state) in teardown.targets() {
-                            let dead = world.dead.contains(&identity.pid.raw());
-                            assert_eq!(matches!(state, State::Exited | State::AlreadyGone), dead);
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
+mod tests;

@@ -12,7 +12,7 @@ use super::identity::{Identity, StartToken};
 use super::kill::Signal;
 use super::receipt::Membership;
 use super::restart::Restarts;
-use super::scope::Scope;
+use super::scope::{CgroupRecord, Scope};
 use super::teardown::Ladder;
 use super::verdict::VerdictKind;
 
@@ -132,6 +132,9 @@ pub struct Tether {
     pub marker: String,
     /// Containments that held at the launch.
     pub containment: Vec<String>,
+    /// The cgroup that was made for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<CgroupRecord>,
     /// Name of the first signal of a stop.
     pub stop_signal: Option<String>,
     /// Seconds between the first signal and KILL.
@@ -237,6 +240,7 @@ impl Tether {
             panes,
             known: self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect(),
             report_escapees: self.report_escapees,
+            cgroup: self.cgroup.clone(),
             end_kept: Vec::new(),
         }
     }
@@ -299,6 +303,7 @@ pub(super) fn sample() -> Tether {
         not_after_wall: 2.0,
         marker: "m".into(),
         containment: vec!["tree".into()],
+        cgroup: None,
         stop_signal: None,
         grace_s: 2.0,
         report_escapees: false,

@@ -16,6 +16,7 @@ use super::guard::Guard;
 use super::identity::{Identity, Pid, StartToken};
 use super::inspect::{Facts, Inspector, Snapshot, Start, Unreadable};
 use super::kept;
+use super::leaf::Leaf;
 use super::receipt::Membership;
 pub use super::scope::{Depth, Scope};
 use super::verdict::VerdictKind;
@@ -113,6 +114,8 @@ struct Roots {
     /// Numbers of a kernel session and a group that nobody watches any more.
     unwatched: Option<(i32, i32)>,
     known: HashMap<Pid, (Start, BTreeSet<Membership>)>,
+    /// The cgroup of the session.
+    leaf: Option<Leaf>,
     unbound: Vec<Unreadable>,
 }
 
@@ -137,6 +140,7 @@ impl Roots {
         roots.tree.extend(workload.into_iter().chain(panes.iter().copied()));
         roots.sids.extend(workload.into_iter().chain(front).chain(panes).map(Pid::raw));
         (roots.warden, roots.front, roots.recorded_sid) = (warden, front, scope.sid);
+        roots.leaf = scope.cgroup.as_ref().and_then(Leaf::open);
         let same_boot = scope.workload.as_ref().is_some_and(|workload| match &workload.token {
             StartToken::Procfs { boot_id, .. } => Some(boot_id.as_str()) == inspector.boot_id(),
             StartToken::Ps { .. } => true,
@@ -170,11 +174,13 @@ impl Roots {
     }
 }
 
-/// Decides membership in one snapshot. `boundary` says where the walk must not go on: at protected
+/// Decides membership in one snapshot. `in_leaf` are those that the session's cgroup has listed since they were
+/// pinned. `boundary` says where the walk must not go on: at protected
 /// and kept servers and at wardens and managers other than ours.
 fn members_of(
     snapshot: &Snapshot,
     roots: &Roots,
+    in_leaf: &BTreeSet<Pid>,
     boundary: &mut dyn FnMut(&Facts) -> Boundary,
 ) -> BTreeMap<Pid, BTreeSet<Membership>> {
     let children = snapshot.children();
@@ -221,6 +227,14 @@ fn members_of(
     for facts in snapshot.iter().filter(|facts| roots.sids.contains(&facts.sid)) {
         if !supervisors.contains(&facts.pid) && boundary(facts) != Boundary::Outside {
             members.entry(facts.pid).or_default().insert(Membership::Sid);
+        }
+    }
+    for facts in in_leaf.iter().filter_map(|pid| snapshot.of(*pid)) {
+        // What is below another manager's warden or a kept server is in the cgroup, too, and answers to that one.
+        let mut above = snapshot.ancestors(facts.pid).into_iter().filter(|pid| in_leaf.contains(pid));
+        let fenced = above.any(|pid| snapshot.of(pid).is_some_and(|facts| boundary(facts) != Boundary::Inside));
+        if !fenced && !supervisors.contains(&facts.pid) && boundary(facts) != Boundary::Outside {
+            members.entry(facts.pid).or_default().insert(Membership::Cgroup);
         }
     }
     members
@@ -342,7 +356,7 @@ fn fate(
     if let (_, Some(what)) = borders.of(facts) {
         return Fate::Keep(what);
     }
-    let escaped = membership.iter().all(|how| *how == Membership::Reparented);
+    let escaped = !membership.contains(&Membership::Tree) && !membership.contains(&Membership::Sid);
     if escaped && scope.report_escapees { Fate::Report } else { Fate::End }
 }
 
@@ -390,7 +404,7 @@ mod tests {
     }
 
     fn check(roots: &Roots, boundary: &mut dyn FnMut(&Facts) -> Boundary, expected: &[(i32, &[Membership])]) {
-        let found = members_of(&table(), roots, boundary);
+        let found = members_of(&table(), roots, &BTreeSet::new(), boundary);
         let expected: BTreeMap<Pid, BTreeSet<Membership>> =
             expected.iter().map(|(raw, how)| (pid(*raw), how.iter().copied().collect())).collect();
         assert_eq!(found, expected);
@@ -462,6 +476,25 @@ mod tests {
         };
         check(&roots(), &mut border, &[(20, &[Tree, Sid]), (21, &[Tree, Sid]), (41, &[Sid])]);
         let _ = Reparented;
+    }
+
+    #[test]
+    fn whoever_is_in_the_cgroup_belongs_unless_somebody_else_looks_after_it() {
+        use Membership::{Cgroup, Tree};
+        let in_leaf = [20, 21, 22, 30, 31, 40, 99].map(pid).into();
+        let roots = Roots { tree: vec![pid(20)], warden: Some(pid(10)), ..Roots::default() };
+        // 30 is another manager's warden, so 31 answers to that one; 21 is a kept server, so 22 is its own.
+        let mut border = |facts: &Facts| match facts.pid.raw() {
+            21 => Boundary::Edge,
+            30 => Boundary::Outside,
+            _ => Boundary::Inside,
+        };
+        let found = members_of(&table(), &roots, &in_leaf, &mut border);
+        let expected: BTreeMap<Pid, BTreeSet<Membership>> =
+            [(20, [Tree, Cgroup].into()), (21, [Tree, Cgroup].into()), (40, [Cgroup].into())]
+                .map(|(raw, how)| (pid(raw), how))
+                .into();
+        assert_eq!(found, expected);
     }
 
     #[test]

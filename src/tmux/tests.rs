@@ -541,9 +541,11 @@ fn tmux_itself_may_be_missing_old_or_broken() {
     assert!(matches!(missing.version(), Err(TmuxError::NotInstalled { program }) if program == "no-such-tmux"));
     assert!(matches!(missing.sessions(), Err(TmuxError::NotInstalled { .. })));
     let fake = |name: &str, script: &str| {
-        let path = rig.file(name);
-        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let (text, path) = (rig.file(&format!("{name}.sh")), rig.file(name));
+        std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Copied by another process: one that we had open for writing would be busy while any thread forks.
+        assert!(std::process::Command::new("cp").arg(&text).arg(&path).status().unwrap().success());
         rig.server.clone().with_program(path)
     };
     assert!(

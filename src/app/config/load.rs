@@ -136,6 +136,7 @@ impl Config {
             }
         }
         layer.tmux_socket.into_iter().for_each(|socket| self.tmux.socket = socket);
+        layer.cgroup.into_iter().for_each(|cgroup| self.cgroup = cgroup);
         layer.cookbook_socket.into_iter().for_each(|socket| self.cookbook.socket = socket);
         self.cookbook.data_dir = layer.cookbook_data_dir.or(self.cookbook.data_dir.take());
         self.ui.theme = layer.theme.unwrap_or(self.ui.theme);

@@ -17,6 +17,8 @@ pub struct Config {
     pub tmux: TmuxConfig,
     /// `[cookbook]`.
     pub cookbook: CookbookConfig,
+    /// `[containment] cgroup`: each session gets a cgroup of its own where the host grants one.
+    pub cgroup: bool,
     /// `[ui]`.
     pub ui: UiConfig,
     /// `[[machine]]`; no name twice.

@@ -16,7 +16,7 @@ use crate::app::contract::{CommandLine, HostKind, Kind};
 use crate::app::phase::Clue;
 use crate::text;
 
-const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "ui"];
+const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "containment", "ui"];
 const RECIPE: &[&str] = &[
     "name",
     "kind",
@@ -39,6 +39,7 @@ const READY: &[&str] = &["http", "log", "tcp"];
 const STOP: &[&str] = &["signal", "grace_s", "command", "keys"];
 const MACHINE: &[&str] = &["name", "ssh"];
 const TMUX: &[&str] = &["socket"];
+const CONTAINMENT: &[&str] = &["cgroup"];
 const COOKBOOK: &[&str] = &["data_dir", "socket"];
 const UI: &[&str] = &["theme", "escape"];
 
@@ -68,6 +69,7 @@ pub(super) struct Layer {
     pub cookbook_data_dir: Option<PathBuf>,
     pub cookbook_socket: Option<String>,
     pub theme: Option<Theme>,
+    pub cgroup: Option<bool>,
     pub escape: Option<Chord>,
 }
 
@@ -93,6 +95,9 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
     if let Some(section) = root.parse("cookbook", |item| item.section(COOKBOOK))? {
         layer.cookbook_data_dir = section.parse("data_dir", |item| path(item, origin))?;
         layer.cookbook_socket = section.parse("socket", socket)?;
+    }
+    if let Some(section) = root.parse("containment", |item| item.section(CONTAINMENT))? {
+        layer.cgroup = section.parse("cgroup", Item::bool)?;
     }
     if let Some(section) = root.parse("ui", |item| item.section(UI))? {
         let themes = [Theme::Auto, Theme::Dark, Theme::Light, Theme::Mono];

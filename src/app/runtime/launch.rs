@@ -21,6 +21,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::kill::OwnChild;
+use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::restart::Restarts;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::store::{private_dir, random_hex};
@@ -250,11 +251,12 @@ impl Inner {
             let screen = Screen::new(plan.size, HistoryLimit::default());
             let sink = ScreenSink { inner: Arc::clone(self), session: plan.id.clone() };
             let pty = Pty::start(pair, screen, Some(log), sink).map_err(pty_failed)?;
-            let tether = self.tether_of(plan, &waiting, None, None);
+            let mut tether = self.tether_of(plan, &waiting, None, None);
+            let uncontained = self.contain(&waiting, &mut tether);
             let lifeline = self.go(plan, waiting, &tether)?;
-            Ok((pty, lifeline, tether))
+            Ok((pty, lifeline, tether, uncontained))
         })();
-        let (pty, lifeline, tether) = match begun {
+        let (pty, lifeline, tether, uncontained) = match begun {
             Ok(begun) => begun,
             Err(error) => {
                 // Its gate is closed: it leaves by itself, and there is nothing below it.
@@ -262,7 +264,7 @@ impl Inner {
                 return Err(error);
             }
         };
-        let launched = launched(plan, &tether);
+        let launched = launched(plan, &tether, uncontained);
         let owned = OwnedPty::new(pty, lifeline, warden_child);
         Ok((launched, new_session(tether, request, Some(owned))?))
     }
@@ -299,15 +301,16 @@ impl Inner {
                 session_id: created.session.to_string(),
                 pane_id: created.pane.to_string(),
             };
-            let tether = self.tether_of(plan, &waiting, front.clone(), Some(record));
+            let mut tether = self.tether_of(plan, &waiting, front.clone(), Some(record));
+            let uncontained = self.contain(&waiting, &mut tether);
             let lifeline = self.go(plan, waiting, &tether)?;
-            Ok((tether, lifeline))
+            Ok((tether, lifeline, uncontained))
         })();
         match begun {
-            Ok((tether, lifeline)) => {
+            Ok((tether, lifeline, uncontained)) => {
                 // In tmux nothing depends on the connection: the session outlives us on purpose.
                 drop(lifeline);
-                let launched = launched(plan, &tether);
+                let launched = launched(plan, &tether, uncontained);
                 Ok((launched, new_session(tether, request, None)?))
             }
             Err(error) => {
@@ -322,9 +325,31 @@ impl Inner {
         }
     }
 
+    /// Gives the waiting workload a cgroup of its own, where the configuration asks for one; says why it has none.
+    fn contain(&self, waiting: &Waiting, tether: &mut Tether) -> Option<String> {
+        if !self.config.cgroup {
+            return None;
+        }
+        let made = Leaf::create(&tether.session, &self.inspector).and_then(|leaf| {
+            leaf.admit(&waiting.workload, &self.inspector).map(|()| leaf.record().clone()).map_err(|error| {
+                Leaf::remove(leaf.record());
+                format!("the workload could not be moved into {}: {error}", leaf.record().path.display())
+            })
+        });
+        match made {
+            Ok(record) => {
+                tether.cgroup = Some(record);
+                tether.containment.push("cgroup".into());
+                None
+            }
+            Err(reason) => Some(format!("not contained by a cgroup: {reason}")),
+        }
+    }
+
     /// Writes the tether, then opens the gate.
     fn go(&self, plan: &Plan, waiting: Waiting, tether: &Tether) -> Result<Lifeline, AppError> {
         let durable = self.store.save(tether).map_err(|error| {
+            tether.cgroup.iter().for_each(Leaf::remove);
             let message = format!(
                 "nothing was launched, because its record could not be written to {}: {error}",
                 self.paths.state_dir.display()
@@ -418,6 +443,7 @@ impl Inner {
             not_after_wall: wall + plan.ceiling_s,
             marker: plan.marker.clone(),
             containment: vec!["tree".into(), "warden".into()],
+            cgroup: None,
             stop_signal: plan.stop_signal.clone(),
             grace_s: plan.grace_s,
             report_escapees: plan.report_escapees,
@@ -433,7 +459,7 @@ fn new_session(tether: Tether, request: &LaunchRequest, pty: Option<OwnedPty>) -
         .ok_or_else(|| AppError::new(ErrorKind::Internal, "a tether of an unknown kind"))
 }
 
-fn launched(plan: &Plan, tether: &Tether) -> Launched {
+fn launched(plan: &Plan, tether: &Tether, uncontained: Option<String>) -> Launched {
     Launched {
         session: plan.id.clone(),
         host: plan.host,
@@ -444,7 +470,7 @@ fn launched(plan: &Plan, tether: &Tether) -> Launched {
             session_id: record.session_id.clone(),
             pane_id: record.pane_id.clone(),
         }),
-        notes: plan.notes.clone(),
+        notes: plan.notes.iter().cloned().chain(uncontained).collect(),
     }
 }
 

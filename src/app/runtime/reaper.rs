@@ -13,6 +13,7 @@ use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock::boottime;
+use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::store::read_json;
@@ -36,10 +37,16 @@ pub(super) fn start(inner: &Arc<Inner>) {
     });
 }
 
+/// How old an empty cgroup must be: a launch makes one a moment before its workload is in it.
+const TIDY: Duration = Duration::from_secs(10);
+
 impl Inner {
     /// Sweeps all records once; returns the counters and what was torn down.
     pub(super) fn reap(self: &Arc<Self>) -> (ReapReport, Vec<Receipt>) {
         self.take_in();
+        if self.config.cgroup {
+            Leaf::tidy(TIDY, &self.inspector);
+        }
         let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
         report.quarantined = self.lock().quarantined.len();
         let mut swept = Vec::new();

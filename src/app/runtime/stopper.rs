@@ -17,6 +17,7 @@ use crate::lifecycle::clock;
 use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::journal::{Act, By};
+use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
@@ -255,9 +256,8 @@ impl Inner {
         let recorded = self.store.tether_path(&session.id).exists();
         let guard = guard(self, &tether);
         let containment = self.containment(&tether, true);
-        if containment.len() < tether.containment.len() {
-            notes.push("its warden was gone: membership rested on parents and kernel sessions alone".into());
-        }
+        let lost = tether.containment.iter().filter(|held| !containment.contains(held));
+        notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
         let mut host = SessionHost {
             inner: self,
             session,
@@ -328,7 +328,12 @@ impl Inner {
         });
         // The warden of a tree that is empty has left, as it should.
         let over = !runs || verify(&tether.workload.identity, &self.inspector).kind == VerdictKind::Gone;
-        tether.containment.iter().filter(|how| *how != "warden" || held || over).cloned().collect()
+        let holds = |how: &str| match how {
+            "warden" => held || over,
+            "cgroup" => over || tether.cgroup.as_ref().and_then(Leaf::open).is_some(),
+            _ => true,
+        };
+        tether.containment.iter().filter(|how| holds(how)).cloned().collect()
     }
 
     pub(super) fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {

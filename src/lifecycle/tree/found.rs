@@ -40,6 +40,8 @@ impl Found {
         let mut found = Self::nothing(roots);
         let mut lists = Vec::<List>::new();
         let mut new = roots.all();
+        let mut in_leaf = in_leaf(roots);
+        new.extend(&in_leaf);
         for _ in 0..READS_MAX {
             while !new.is_empty() {
                 let parents = found.pin(std::mem::take(&mut new), roots, borders);
@@ -56,6 +58,8 @@ impl Found {
                 inspector.children(&list.kin, &mut new);
                 list.pinned = pinned;
             }
+            in_leaf = self::in_leaf(roots);
+            new.extend(&in_leaf);
             found.leave_new(&mut new);
             if new.is_empty() {
                 found.complete = true;
@@ -64,7 +68,7 @@ impl Found {
         }
         let facts = found.pins.values().map(|pinned| pinned.facts().clone());
         let snapshot = Snapshot::new(facts, Vec::new(), false);
-        found.members = members_of(&snapshot, roots, &mut |facts| borders.of(facts).0);
+        found.members = members_of(&snapshot, roots, &in_leaf, &mut |facts| borders.of(facts).0);
         found
     }
 
@@ -97,10 +101,16 @@ impl Found {
         pids.dedup();
     }
 
-    /// Reads the whole table, pins the members, and reads it again until two reads agree.
+    /// Reads the whole table, pins the members, and reads it again until two reads agree. Where the kernel lists
+    /// children, they are walked first: a process that forks and leaves may be faster than a read of the table,
+    /// but it is never off the list of its parent or of its warden.
     pub(super) fn by_scan(roots: &Roots, borders: &mut Borders<'_>) -> Self {
         let inspector = borders.inspector;
-        let mut found = Self::nothing(roots);
+        let walked = inspector.lists_children().then(|| Self::by_walk(roots, borders));
+        let stood_still = walked.as_ref().is_none_or(|walked| walked.complete);
+        let was_walked = walked.is_some();
+        let mut found = walked.unwrap_or_else(|| Self::nothing(roots));
+        let walked = found.members.clone();
         for read in 0..READS_MAX {
             let snapshot = match inspector.scan() {
                 Ok(snapshot) => snapshot,
@@ -114,13 +124,17 @@ impl Found {
             // Strangers may be unreadable; of those only known pids concern us.
             let ours = snapshot.unreadable.iter().filter(|error| roots.known.contains_key(&error.pid));
             found.unbound.extend(ours.map(|error| (error.pid, error.clone())));
-            let members = members_of(&snapshot, roots, &mut |facts| borders.of(facts).0);
+            let mut members = members_of(&snapshot, roots, &in_leaf(roots), &mut |facts| borders.of(facts).0);
+            // Whoever was held, and is off the table by now, may have left somebody behind whom it did not show.
+            for (pid, how) in walked.iter().filter(|(pid, _)| snapshot.of(**pid).is_none()) {
+                members.entry(*pid).or_insert_with(|| how.clone());
+            }
             let strays = strays_of(&snapshot, roots).into_iter().filter(|stray| !members.contains_key(&stray.pid));
             found.unbound.extend(strays.map(|stray| (stray.pid, stray)));
             let pins = &found.pins;
             let held = |pid: &Pid| {
                 let seen = snapshot.of(*pid).map(|facts| &facts.start);
-                pins.get(pid).is_some_and(|pinned| Some(&pinned.facts().start) == seen)
+                pins.get(pid).is_some_and(|pinned| seen.is_none_or(|seen| pinned.facts().start == *seen))
             };
             let ours = members.keys().copied().chain(roots.warden).chain(roots.front);
             let new: Vec<Pid> = ours.filter(|pid| !held(pid)).collect();
@@ -132,12 +146,18 @@ impl Found {
                     Pin::Unreadable(error) => drop(found.unbound.insert(pid, error)),
                 }
             }
-            found.complete = read > 0 && !changed && found.members == members;
+            let agree = (was_walked || read > 0) && !changed && found.members == members;
             found.members = members;
-            if found.complete {
+            found.complete = agree && stood_still;
+            if agree {
                 break;
             }
         }
         found
     }
+}
+
+/// Returns whom the session's cgroup lists now. One that cannot be read any more has been removed: nobody is in it.
+fn in_leaf(roots: &Roots) -> BTreeSet<Pid> {
+    roots.leaf.as_ref().and_then(|leaf| leaf.pids().ok()).into_iter().flatten().collect()
 }

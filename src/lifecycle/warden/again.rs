@@ -24,6 +24,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::journal::Act;
+use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::restart::Next;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Order, stop};
@@ -221,6 +222,9 @@ impl Keeper {
             HostStage::Pty => pid.raw(),
             HostStage::Tmux => tether.workload.sid,
         };
+        if let Some(leaf) = tether.cgroup.as_ref().and_then(Leaf::open) {
+            leaf.admit(&pinned, &inspector)?;
+        }
         tether.workload = Workload { identity: pinned.identity().clone(), pgid: pid.raw(), sid };
         if let Some(restarts) = tether.restarts.as_mut() {
             (restarts.began, restarts.next_at) = (Some(boottime()), None);

@@ -150,7 +150,10 @@ fn good_values_are_taken() {
 fn errors_name_line_key_and_the_way_out() {
     let cases = [
         // Unknown keys.
-        ("x = 1", "config.toml:1: unknown key `x` in the file; known are recipe, machine, pattern, tmux, cookbook, ui"),
+        (
+            "x = 1",
+            "config.toml:1: unknown key `x` in the file; known are recipe, machine, pattern, tmux, cookbook, containment, ui",
+        ),
         ("\n[[recipes]]\nname = 'r'", "config.toml:2: unknown key `recipes` in the file; did you mean `recipe`?"),
         ("[ui]\n\ntheem = 'dark'", "config.toml:3: unknown key `theem` in [ui]; did you mean `theme`?"),
         ("[tmux]\nsock = 'x'", "config.toml:2: unknown key `sock` in [tmux]; did you mean `socket`?"),
