@@ -8,7 +8,10 @@
 mod ceilings;
 mod crash;
 mod escapees;
+#[cfg(feature = "failpoints")]
+mod failpoints;
 mod journal;
+mod kills;
 mod matrix;
 mod own_group;
 mod ports;

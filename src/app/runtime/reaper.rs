@@ -39,6 +39,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
 impl Inner {
     /// Sweeps all records once; returns the counters and what was torn down.
     pub(super) fn reap(self: &Arc<Self>) -> (ReapReport, Vec<Receipt>) {
+        self.store.remove_unfinished();
         self.take_in();
         let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
         report.quarantined = self.lock().quarantined.len();
