@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
 mod ceilings;
+mod clock;
 mod crash;
 mod escapees;
 #[cfg(feature = "failpoints")]
