@@ -9,6 +9,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "house/words.rs"]
+mod words;
+
 /// Longest file, in lines.
 const LINES_MAX: usize = 600;
 
@@ -308,36 +311,6 @@ fn procfs_outside_inspect(source: &Source) -> Vec<String> {
     source.literals().filter(banned).map(|text| source.says(format!("{text:?}"))).collect()
 }
 
-/// Files that may read the wall clock, which people set: for display, and for files of dead writers.
-const WALL: [&str; 2] = ["src/lifecycle/clock.rs", "src/lifecycle/store.rs"];
-
-/// Files of `lifecycle` on the way from a process to a verdict and from a verdict to a signal: none of them may
-/// even ask for the wall clock of `clock`.
-fn wall_clocks(source: &Source) -> Vec<String> {
-    const DECIDES: [&str; 14] = [
-        "identity",
-        "verdict",
-        "authority",
-        "inspect",
-        "tree",
-        "guard",
-        "plan",
-        "reap",
-        "teardown",
-        "conduct",
-        "scope",
-        "kept",
-        "kill",
-        "ceiling",
-    ];
-    let module = source.module();
-    let below = |layers: &[&str]| layers.contains(&source.layer());
-    let reads = |word: &&str| *word == "SystemTime" && below(&["lifecycle"]) && !WALL.contains(&source.path.as_str());
-    let decides = source.layer() == "lifecycle" && module.get(1).is_some_and(|file| DECIDES.contains(&file.as_str()));
-    let asks = |word: &&str| decides && matches!(*word, "wall" | "wall_seconds" | "SystemTime" | "Realtime");
-    source.words().filter(|word| reads(word) || asks(word)).map(|word| source.says(word)).collect()
-}
-
 /// Returns the arguments of every attribute `name(...)`, and whether it stands in `cfg_attr(test, ...)`.
 fn attributes(source: &Source, name: &str) -> Vec<(Vec<String>, bool)> {
     let tokens = &source.tokens;
@@ -523,20 +496,6 @@ fn the_procfs_rule_can_fail() {
     check(procfs_outside_inspect, "src/lifecycle/warden/front.rs", "const X: &str = \"/proc/self/exe\";", 0);
     check(procfs_outside_inspect, "src/lifecycle/inspect/ps.rs", "const X: &str = \"/proc/1/stat\";", 0);
     check(procfs_outside_inspect, "src/app/x.rs", "// \"/proc/1\"\nconst X: &str = \"/processes\";", 0);
-}
-
-#[test]
-fn no_verdict_knows_the_wall_clock() {
-    check_house(wall_clocks);
-}
-
-#[test]
-fn the_clock_rule_can_fail() {
-    check(wall_clocks, "src/lifecycle/verdict.rs", "use super::clock::wall_seconds;", 1);
-    check(wall_clocks, "src/lifecycle/inspect/ps.rs", "fn f() { clock_gettime(ClockId::Realtime) }", 1);
-    check(wall_clocks, "src/lifecycle/stop.rs", "use std::time::SystemTime;", 1);
-    check(wall_clocks, "src/lifecycle/warden/keeper.rs", "use crate::lifecycle::clock::wall_seconds;", 0);
-    check(wall_clocks, "src/lifecycle/reap.rs", "// wall clock\nconst X: &str = \"wall\";", 0);
 }
 
 #[test]
