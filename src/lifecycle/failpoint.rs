@@ -1,7 +1,8 @@
 //! Places at which a test ends this program, to show that what is on disk and what runs is enough to go on.
 //!
 //! Built with the feature `failpoints` only, which a release build refuses; without it every point is nothing.
-//! `COOKBOOK_TUI_FAILPOINT=before-rename:2` ends the program when it comes to that point for the second time.
+//! `COOKBOOK_TUI_FAILPOINT=before-rename:2` ends the program when it comes to that point for the second time;
+//! `COOKBOOK_TUI_WARDEN_FAILPOINT` does the same to the wardens of its PTY sessions.
 
 #[cfg(all(feature = "failpoints", not(debug_assertions)))]
 compile_error!("failpoints are for tests: they do not belong into a release build");
@@ -33,6 +34,19 @@ pub fn around<T>(point: Point, act: impl FnOnce() -> T) -> T {
     let done = act();
     hit("after", point);
     done
+}
+
+/// Returns what the environment of a warden is to hold for its own points.
+#[cfg(feature = "failpoints")]
+pub fn for_a_warden() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    let wanted = std::env::var_os("COOKBOOK_TUI_WARDEN_FAILPOINT");
+    wanted.into_iter().map(|point| ("COOKBOOK_TUI_FAILPOINT".into(), point)).collect()
+}
+
+/// Returns nothing: there are no points.
+#[cfg(not(feature = "failpoints"))]
+pub const fn for_a_warden() -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    Vec::new()
 }
 
 #[cfg(not(feature = "failpoints"))]

@@ -1,8 +1,9 @@
-//! The manager dies before and after every write, sync, rename, removal, spawn and signal, twice at each.
+//! A manager dies before and after every write, sync, rename, removal, spawn and signal, twice at each; a warden
+//! at every one of a restart.
 
 use serde_json::json;
 
-use crate::support::{Batch, Host, Launch, World, settle};
+use crate::support::{Batch, Host, Launch, World, eventually, settle};
 
 fn dying(world: &World, point: &str, hit: u32) -> Batch {
     let mut argv = world.binary();
@@ -54,6 +55,40 @@ fn while_stopping(point: &str) {
     }
 }
 
+/// A warden dies while it starts a failed workload again: nothing runs that is in no record.
+fn while_restarting(point: &str) {
+    // The trampoline of the launch was its first spawn; a restart writes four times at most.
+    let hits = if point.ends_with("spawn") { 2..=2 } else { 1..=4 };
+    for hit in hits {
+        let world = World::new();
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+        let script = world.shell("log run; until [ -e $FX/fail ]; do sleep 0.02; done; rm $FX/fail; exit 3");
+        world.recipes(&format!(
+            "[[recipe]]\nname = \"r\"\nkind = \"serve\"\ncommand = [\"bash\", \"{script}\"]\nrestart = \"on-failure\"\n"
+        ));
+        let mut argv = world.binary();
+        argv.extend(["--batch".to_owned(), "-".to_owned()]);
+        let mut command = world.command(&argv);
+        command.env("COOKBOOK_TUI_WARDEN_FAILPOINT", format!("{point}:{hit}")).stderr(std::process::Stdio::null());
+        let mut batch = Batch::start(command);
+        let session = world.launch_recipe(&mut batch, "r", Host::Pty);
+        world.ledger.await_roles(&["run"]);
+        std::fs::write(world.path("fail"), "").unwrap();
+        let what = format!("{point}, {hit}, restarting");
+        assert!(session.supervisors[0].ends_within(crate::support::PATIENCE), "{what}: never reached");
+        // Whoever waited at the gate has left with it.
+        eventually(&what, || world.stages().is_empty());
+        let recorded = world.tether(&session.id).unwrap_or_else(|| panic!("{what}: the record is lost"));
+        for entry in world.ledger.alive() {
+            assert_eq!(recorded["workload"]["pid"], entry.pid, "{what}: it runs in no record: {entry:?}");
+        }
+        let receipt = batch.stop(&session.id);
+        assert_eq!(receipt["dead"], true, "{what}: {receipt:#}");
+        assert!(world.ledger.alive().is_empty(), "{what}");
+        bystanders.assert_untouched();
+    }
+}
+
 macro_rules! points {
     ($($name:ident: $($act:ident)*;)*) => {
         $(mod $name {
@@ -71,11 +106,11 @@ macro_rules! points {
 }
 
 points! {
-    write: while_launching while_stopping;
-    fsync: while_launching while_stopping;
-    rename: while_launching while_stopping;
-    dirsync: while_launching while_stopping;
-    spawn: while_launching while_stopping;
+    write: while_launching while_stopping while_restarting;
+    fsync: while_launching while_stopping while_restarting;
+    rename: while_launching while_stopping while_restarting;
+    dirsync: while_launching while_stopping while_restarting;
+    spawn: while_launching while_stopping while_restarting;
     unlink: while_stopping;
     append: while_stopping;
     signal: while_stopping;
