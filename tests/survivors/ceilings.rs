@@ -173,7 +173,10 @@ fn a_ceiling_outlives_its_record() {
     let mut batch = world.batch();
     let session = idle(&world, &mut batch, Host::Tmux, "root");
     let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
-    batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 2 }));
+    let asleep = || session.supervisors.iter().map(naps).collect::<Vec<_>>();
+    let before = asleep();
+    batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 3 }));
+    eventually("the warden has looked, and sleeps again", || asleep() != before);
     batch.kill();
     std::fs::write(world.path(&format!("state/sessions/{}.json", session.id)), "{").unwrap();
     world.ledger.await_empty();
