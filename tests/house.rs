@@ -9,6 +9,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "house/words.rs"]
+mod words;
+
 /// Longest file, in lines.
 const LINES_MAX: usize = 600;
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
-use super::contract::{SessionRow, Tree};
+use super::contract::{Phase, SessionRow, Tree};
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
@@ -123,7 +123,10 @@ fn list(rows: &[SessionRow]) -> String {
     }
     let cells = rows.iter().map(|row| {
         let state = match (&row.detail, row.phase.name()) {
-            (Some(detail), phase) if row.phase.is_over() => format!("{phase}: {detail}"),
+            // In the pause before a restart the detail is all that there is to see.
+            (Some(detail), phase) if row.phase.is_over() || row.phase == Phase::Starting => {
+                format!("{phase}: {detail}")
+            }
             (_, phase) => row.progress_pct.map_or_else(|| phase.to_owned(), |pct| format!("{phase} {pct:.0}%")),
         };
         vec![

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::clock::wall_seconds;
+use super::failpoint::{Point, around};
 use super::receipt::{OutcomeKind, Receipt};
 use super::store::{lock_file, sync_dir};
 
@@ -146,7 +147,7 @@ impl Journal {
         if is_torn(&mut file, before)? {
             line.insert(0, b'\n');
         }
-        let written = file.write_all(&line).and_then(|()| file.sync_all());
+        let written = around(Point::Append, || file.write_all(&line).and_then(|()| file.sync_all()));
         if let Err(error) = written {
             // Half a line is no line. Where even this fails, a reader skips it.
             file.set_len(before).ok();

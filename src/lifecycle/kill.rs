@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::authority::Owned;
+use super::failpoint::{Point, around};
 use super::identity::Pid;
 use super::leaf::Leaf;
 use super::receipt::Via;
@@ -112,10 +113,10 @@ pub enum Undelivered {
 #[expect(clippy::disallowed_methods, reason = "the kill funnel")]
 #[expect(clippy::needless_pass_by_value, reason = "a proof is used up by the one signal it permits")]
 pub fn deliver(owned: Owned<'_>, signal: Signal) -> Result<Via, Undelivered> {
-    let (sent, via) = match owned.pidfd() {
+    let (sent, via) = around(Point::Signal, || match owned.pidfd() {
         Some(pidfd) => (rustix::process::pidfd_send_signal(pidfd, signal.rustix()), Via::Pidfd),
         None => (rustix::process::kill_process(owned.pid().rustix(), signal.rustix()), Via::Kill),
-    };
+    });
     match sent {
         Ok(()) => Ok(via),
         Err(Errno::SRCH) => Err(Undelivered::Gone),

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use super::failpoint::{Point, around};
 use super::kill::OwnChild;
 
 /// What to start.
@@ -100,7 +101,9 @@ impl From<End> for Stdio {
 
 /// Starts a program and returns at once. The caller reaps the child.
 pub fn start(spec: &Spec, stdin: End, stdout: End, stderr: End) -> io::Result<Child> {
-    spec.command()?.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr)).spawn()
+    let mut command = spec.command()?;
+    command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
+    around(Point::Spawn, || command.spawn())
 }
 
 /// What a program printed before it ended.

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::failpoint::{Point, around};
 use super::journal::Journal;
 use super::leaf::Leaf;
 use super::tether::{ExitRecord, Tether, is_session_id};
@@ -149,7 +150,7 @@ impl Store {
         if let Ok(Some(Tether { cgroup: Some(cgroup), .. })) = self.tether(session) {
             Leaf::remove(&cgroup);
         }
-        match fs::remove_file(self.tether_path(session)) {
+        match around(Point::Unlink, || fs::remove_file(self.tether_path(session))) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             Ok(()) | Err(_) => sync_dir(&self.sessions()),
         }
@@ -161,6 +162,20 @@ impl Store {
             [self.exit_path(session), self.receipt_path(session), self.sessions().join(format!("{session}.lock"))]
         {
             fs::remove_file(path).ok();
+        }
+    }
+
+    /// Removes the new files of writers that died before they could put them in place. What is younger than an
+    /// hour may be in the hands of somebody who lives.
+    pub fn remove_unfinished(&self) {
+        let Ok(entries) = fs::read_dir(self.sessions()) else { return };
+        let old = |metadata: fs::Metadata| {
+            metadata.is_file() && metadata.modified().is_ok_and(|at| at.elapsed().is_ok_and(|age| age > UNFINISHED))
+        };
+        for entry in entries.flatten() {
+            if entry.file_name().as_encoded_bytes().starts_with(b".") && entry.metadata().is_ok_and(old) {
+                fs::remove_file(entry.path()).ok();
+            }
         }
     }
 
@@ -187,6 +202,9 @@ impl Store {
         lock_file(&path, patience)
     }
 }
+
+/// Age at which a file that was never put in place has no writer any more.
+const UNFINISHED: Duration = Duration::from_secs(3600);
 
 /// Takes the lock at `path`, creating the file.
 pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
@@ -235,9 +253,9 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temp = directory.join(format!(".{name}.{}.{}", std::process::id(), random_hex()));
     let written = (|| {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temp)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temp, path)
+        around(Point::Write, || file.write_all(bytes))?;
+        around(Point::Fsync, || file.sync_all())?;
+        around(Point::Rename, || fs::rename(&temp, path))
     })();
     if let Err(error) = written {
         fs::remove_file(&temp).ok();
@@ -247,7 +265,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 pub(super) fn sync_dir(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+    around(Point::Dirsync, || File::open(directory)?.sync_all())
 }
 
 /// Makes a directory with mode 0700 whatever the umask, and checks that it is ours and no symlink.
@@ -387,6 +405,24 @@ mod tests {
         assert_eq!(counted, WRITERS * UPDATES);
         let left: Vec<_> = fs::read_dir(store.sessions()).unwrap().map(|file| file.unwrap().file_name()).collect();
         assert!(left.iter().all(|name| !name.to_string_lossy().starts_with('.')), "half files: {left:?}");
+    }
+
+    #[test]
+    fn what_dead_writers_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let place = |name: &str| store.sessions().join(name);
+        let kept = [".serve-00000000.json.9.abcd", "serve-00000000.json", "serve-00000001.json"];
+        for name in [".serve-00000001.json.7.abcd", kept[0], kept[1], kept[2]] {
+            let file = File::create(place(name)).unwrap();
+            if name != kept[0] {
+                file.set_modified(std::time::SystemTime::now() - 2 * UNFINISHED).unwrap();
+            }
+        }
+        store.remove_unfinished();
+        let mut left: Vec<_> = fs::read_dir(store.sessions()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, kept);
     }
 
     #[test]

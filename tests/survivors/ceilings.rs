@@ -166,4 +166,21 @@ fn a_default_is_renewed_and_a_choice_is_not() {
     }
 }
 
+/// The record is spoiled while the session runs: its ceiling holds all the same, for its own processes alone.
+#[test]
+fn a_ceiling_outlives_its_record() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = idle(&world, &mut batch, Host::Tmux, "root");
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    let asleep = || session.supervisors.iter().map(naps).collect::<Vec<_>>();
+    let before = asleep();
+    batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 3 }));
+    eventually("the warden has looked, and sleeps again", || asleep() != before);
+    batch.kill();
+    std::fs::write(world.path(&format!("state/sessions/{}.json", session.id)), "{").unwrap();
+    world.ledger.await_empty();
+    bystanders.assert_untouched();
+}
+
 crate::matrix::in_both! { a_nearer_ceiling_holds_at_once }

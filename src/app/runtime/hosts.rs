@@ -249,6 +249,8 @@ fn close_tmux(inner: &Inner, record: &TmuxRecord, captured: &Captured) -> Result
     let server = match server_state(inner, record) {
         ServerState::There(server) => server,
         ServerState::Gone => return Ok(()),
+        // The session has ended with its last process, and was the last one of its server.
+        ServerState::Unknown(_) if leaves(inner, record) => return Ok(()),
         ServerState::Unknown(reason) => return Err(reason),
     };
     let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;

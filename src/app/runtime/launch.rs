@@ -17,6 +17,7 @@ use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned};
 use crate::lifecycle::ceiling::RENEWED_S;
 use crate::lifecycle::clock;
+use crate::lifecycle::failpoint;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::InspectorKind;
@@ -240,6 +241,7 @@ impl Inner {
             Spec::new(stage_command(WARDEN, HostStage::Pty, &gate).map_err(io("failed to find our own program"))?);
         spec.arg0 = Some(WARDEN_NAME.into());
         spec.env_clear = true;
+        spec.env = failpoint::for_a_warden();
         let slave = || pair.slave().map(End::Fd).map_err(pty_failed);
         let child = start(&spec, slave()?, slave()?, slave()?).map_err(io("failed to start the warden"))?;
         let warden_pid = i32::try_from(child.id()).ok().and_then(Pid::new);

@@ -43,6 +43,7 @@ const TIDY: Duration = Duration::from_secs(10);
 impl Inner {
     /// Sweeps all records once; returns the counters and what was torn down.
     pub(super) fn reap(self: &Arc<Self>) -> (ReapReport, Vec<Receipt>) {
+        self.store.remove_unfinished();
         self.take_in();
         if self.config.cgroup {
             Leaf::tidy(TIDY, &self.inspector);

@@ -20,8 +20,8 @@ const LOOK: Duration = Duration::from_millis(200);
 pub(super) enum Followed {
     /// The session is over.
     Over,
-    /// The workload runs again.
-    Runs,
+    /// The workload runs again, or this manager leaves before anybody knows.
+    GoesOn,
 }
 
 impl Inner {
@@ -51,23 +51,25 @@ impl Inner {
         loop {
             let tether = self.reread(session);
             self.await_exit(session);
-            let state = session.state();
-            if state.over || state.settled || self.is_closing() {
-                return Followed::Over;
+            let over = {
+                let state = session.state();
+                state.over || state.settled
+            };
+            let Some(restarts) = tether.restarts.as_ref().filter(|_| !over) else { return Followed::Over };
+            if self.is_closing() {
+                return Followed::GoesOn;
             }
-            drop(state);
-            let Some(restarts) = tether.restarts.as_ref() else { continue };
-            if restarts.next_at.is_none()
-                && verify(&tether.workload.identity, &self.inspector).kind != VerdictKind::Gone
-            {
-                self.runs_again(session, &tether, restarts.attempt);
-                return Followed::Runs;
-            }
-            if restarts.next_at.is_some() && told != Some(restarts.attempt) {
+            let runs = verify(&tether.workload.identity, &self.inspector).kind != VerdictKind::Gone;
+            let runs_again = restarts.next_at.is_none() && runs;
+            if (restarts.next_at.is_some() || runs_again) && told != Some(restarts.attempt) {
                 told = Some(restarts.attempt);
                 self.publish(exited(session, restarts));
                 self.begin_anew(session);
                 self.sample_one(session);
+            }
+            if runs_again {
+                self.runs_again(session, &tether, restarts.attempt);
+                return Followed::GoesOn;
             }
             self.sleep_at_most(LOOK);
         }

@@ -95,7 +95,7 @@ impl Inner {
 
     /// Takes note of the end of a workload.
     fn workload_ended(self: &Arc<Self>, session: &Arc<Session>) {
-        if matches!(self.follow(session), Followed::Runs) {
+        if matches!(self.follow(session), Followed::GoesOn) {
             return;
         }
         if let Some(owned) = &session.pty {

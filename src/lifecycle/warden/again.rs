@@ -112,7 +112,7 @@ impl Keeper {
     ///
     /// # Errors
     /// `WouldBlock` while somebody else holds the lock.
-    fn to_restart(&self) -> io::Result<Option<(Store, SessionLock, Tether)>> {
+    fn to_restart(&self) -> io::Result<Option<Found>> {
         if self.stand.is_none() || self.due.is_some() {
             return Ok(None);
         }
@@ -126,33 +126,46 @@ impl Keeper {
             return Ok(None);
         }
         let lock = store.lock(&self.orders.session, Duration::ZERO)?;
-        Ok(wanted(&store).map(|tether| (store, lock, tether)))
+        Ok(wanted(&store).map(|tether| Found { store, _lock: lock, tether }))
     }
 
     fn after(&mut self, exit: ExitRecord) -> Run {
-        let (store, _lock, mut tether) = match self.to_restart() {
-            Ok(Some(found)) => found,
-            Ok(None) => return self.over(&exit),
-            Err(_) => return Run::Ended(exit),
-        };
-        let Some(restarts) = tether.restarts.as_mut() else { return self.over(&exit) };
+        match self.to_restart() {
+            Ok(Some(found)) => match self.decide(found, &exit) {
+                Some(until) => Run::Pauses { until, last: exit },
+                None => self.over(&exit),
+            },
+            Ok(None) => self.over(&exit),
+            Err(_) => Run::Ended(exit),
+        }
+    }
+
+    /// Returns when it runs again; `None` when it stays ended. The lock is given back before that is told: whoever
+    /// sees an end while somebody else holds the lock takes it for a stop.
+    fn decide(&self, found: Found, exit: &ExitRecord) -> Option<f64> {
+        let Found { store, _lock, mut tether } = found;
+        let restarts = tether.restarts.as_mut()?;
         let began = restarts.began.unwrap_or(tether.spawned_at);
         let ran = Duration::try_from_secs_f64(boottime() - began).unwrap_or_default();
-        match restarts.after(&exit, ran) {
-            Next::Fine => self.over(&exit),
-            Next::GivenUp(why) => self.give_up(&store, tether, &exit, why),
-            Next::Again { attempt, pause } => {
-                let until = boottime() + pause.as_secs_f64();
-                restarts.attempt = attempt;
-                restarts.last_exit = Some(exit.clone());
-                restarts.next_at = Some(until);
-                if let Err(error) = store.save(&tether) {
-                    return self.give_up(&store, tether, &exit, format!("not started again: {error}"));
-                }
-                match self.empty(&store, &tether) {
-                    Ok(()) => Run::Pauses { until, last: exit },
-                    Err(why) => self.give_up(&store, self.tether().unwrap_or(tether), &exit, why),
-                }
+        let (attempt, pause) = match restarts.after(exit, ran) {
+            Next::Fine => return None,
+            Next::GivenUp(why) => {
+                give_up(&store, tether, exit, why);
+                return None;
+            }
+            Next::Again { attempt, pause } => (attempt, pause),
+        };
+        let until = boottime() + pause.as_secs_f64();
+        restarts.attempt = attempt;
+        restarts.last_exit = Some(exit.clone());
+        restarts.next_at = Some(until);
+        let saved = store.save(&tether).map_err(|error| format!("not started again: {error}"));
+        match saved.and_then(|_| self.empty(&store, &tether)) {
+            Ok(()) => Some(until),
+            Err(why) => {
+                // Who is left of it is in the record by now.
+                give_up(&store, self.tether().unwrap_or(tether), exit, why);
+                None
             }
         }
     }
@@ -194,22 +207,28 @@ impl Keeper {
         }
         match self.to_restart() {
             Ok(None) => self.over(&last),
-            Ok(Some((store, _lock, mut tether))) if boottime() >= until => {
-                let begun = self.start_run(&store, &mut tether);
-                self.begun(begun, &store, tether, &last)
-            }
+            Ok(Some(found)) if boottime() >= until => match self.begin(found, &last) {
+                Some(run) => run,
+                None => self.over(&last),
+            },
             Ok(Some(_)) | Err(_) => Run::Pauses { until, last },
         }
     }
 
-    fn begun(&mut self, begun: io::Result<Outcome>, store: &Store, tether: Tether, last: &ExitRecord) -> Run {
-        match begun {
-            Ok(Outcome::Started) => Run::Runs,
+    /// Starts the next run; `None` when it stays ended.
+    fn begin(&mut self, found: Found, last: &ExitRecord) -> Option<Run> {
+        let Found { store, _lock, mut tether } = found;
+        match self.start_run(&store, &mut tether) {
+            Ok(Outcome::Started) => Some(Run::Runs),
             Ok(Outcome::Failed { errno, .. }) => {
                 let missing = io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::NotFound;
-                Run::Ended(ExitRecord { code: Some(if missing { 127 } else { 126 }), signal: None, at: wall_seconds() })
+                let code = Some(if missing { 127 } else { 126 });
+                Some(Run::Ended(ExitRecord { code, signal: None, at: wall_seconds() }))
             }
-            Err(error) => self.give_up(store, tether, last, format!("not started again: {error}")),
+            Err(error) => {
+                give_up(&store, tether, last, format!("not started again: {error}"));
+                None
+            }
         }
     }
 
@@ -234,15 +253,6 @@ impl Keeper {
         open_gate(&durable, &mut gate, &self.orders.session, &self.orders.workspace)
     }
 
-    fn give_up(&mut self, store: &Store, mut tether: Tether, exit: &ExitRecord, why: String) -> Run {
-        if let Some(restarts) = tether.restarts.as_mut() {
-            (restarts.over, restarts.next_at, restarts.last_exit) = (Some(why), None, Some(exit.clone()));
-        }
-        // A disk that refuses leaves the reason unsaid; the exit record says the rest.
-        store.save(&tether).ok();
-        self.over(exit)
-    }
-
     /// The workload stays ended: its status is recorded, and the front may leave with it.
     fn over(&mut self, exit: &ExitRecord) -> Run {
         let byte = status_byte(exit);
@@ -254,6 +264,22 @@ impl Keeper {
         }
         Run::Over(byte)
     }
+}
+
+/// The record of a session that is to be started again, and the lock of it.
+struct Found {
+    store: Store,
+    _lock: SessionLock,
+    tether: Tether,
+}
+
+/// Says in the record why it is not started again.
+fn give_up(store: &Store, mut tether: Tether, exit: &ExitRecord, why: String) {
+    if let Some(restarts) = tether.restarts.as_mut() {
+        (restarts.over, restarts.next_at, restarts.last_exit) = (Some(why), None, Some(exit.clone()));
+    }
+    // A disk that refuses leaves the reason unsaid; the exit record says the rest.
+    store.save(&tether).ok();
 }
 
 /// How long a trampoline may take to come to us from the usher that started it.

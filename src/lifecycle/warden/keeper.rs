@@ -32,6 +32,8 @@ use crate::lifecycle::tether::{CapturedRecord, ExitRecord, Last, PROTOCOL, Tethe
 use crate::lifecycle::tree::{Captured, Scope, WARDEN_NAME};
 use crate::lifecycle::verdict::VerdictKind;
 
+/// How often the lock of the session is tried while somebody else holds it.
+const LOCK_POLL_S: f64 = 0.02;
 /// How long the manager may take to write the tether down.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -245,9 +247,11 @@ impl Keeper {
         }
     }
 
-    /// Reads the ceiling from the record.
+    /// Reads the ceiling from the record. One that cannot be read now takes no ceiling away.
     fn look_at_ceiling(&mut self) {
-        self.not_after = self.tether().map(|tether| tether.not_after);
+        if let Ok(Ok(tether)) = self.store().map(|store| store.tether(&self.orders.session)) {
+            self.not_after = tether.map(|tether| tether.not_after);
+        }
         self.notice_at = self.not_after.and_then(|not_after| next_notice(not_after, boottime()));
     }
 
@@ -264,19 +268,18 @@ impl Keeper {
     }
 
     fn timeout(&self) -> Timespec {
-        let seconds = match self.not_after {
-            // Somebody else holds the lock of the session.
-            _ if (self.due.is_some() && !self.settled) || matches!(self.run, Run::Ended(_)) => 0.02,
-            _ => {
-                let restart = match self.run {
-                    Run::Pauses { until, .. } => Some(until),
-                    Run::Runs | Run::Ended(_) | Run::Over(_) => None,
-                };
-                let next = [self.not_after, self.notice_at, restart].into_iter().flatten().reduce(f64::min);
-                // A restart whose time has come waits for nothing but the lock.
-                let least = if restart.is_some() { 0.02 } else { 0.0 };
-                next.map_or(3600.0, |next| (next - boottime()).clamp(least, 3600.0))
-            }
+        let restart = match self.run {
+            Run::Pauses { until, .. } => Some(until),
+            Run::Runs | Run::Ended(_) | Run::Over(_) => None,
+        };
+        let waits_for_lock = (self.due.is_some() && !self.settled) || matches!(self.run, Run::Ended(_));
+        let seconds = if waits_for_lock {
+            LOCK_POLL_S
+        } else {
+            let next = [self.not_after, self.notice_at, restart].into_iter().flatten().reduce(f64::min);
+            // A restart whose time has come waits for nothing but the lock.
+            let least = if restart.is_some() { LOCK_POLL_S } else { 0.0 };
+            next.map_or(3600.0, |next| (next - boottime()).clamp(least, 3600.0))
         };
         timespec(Duration::from_secs_f64(seconds))
     }

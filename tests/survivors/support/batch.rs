@@ -135,6 +135,17 @@ impl Batch {
         None
     }
 
+    /// Waits for the end that a failpoint brings; an end of another kind means that it was never reached.
+    #[cfg(feature = "failpoints")]
+    #[track_caller]
+    pub(crate) fn assert_dies(&mut self, point: &str) {
+        use std::os::unix::process::ExitStatusExt;
+        // What follows the requests is the end of the input, in case that the point is never reached.
+        drop(self.input.take());
+        let status = self.await_exit().unwrap_or_else(|| panic!("{point}: the manager did not leave"));
+        assert_eq!(status.signal(), Some(6), "{point} was never reached: {status}");
+    }
+
     /// Ends the manager without a warning.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();

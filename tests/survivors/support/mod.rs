@@ -1,11 +1,13 @@
 //! What every test stands on: a world of its own, a ledger, a client of the batch, and the checks.
 
+mod aftermath;
 mod batch;
 mod check;
 mod fixtures;
 mod ledger;
 mod world;
 
+pub(crate) use aftermath::settle;
 pub(crate) use batch::Batch;
 pub(crate) use check::{Ending, assert_ended, pids, rows};
 pub(crate) use ledger::{Entry, Held, eventually, process_state};

@@ -254,6 +254,29 @@ impl World {
         bystanders
     }
 
+    /// Returns the fronts, wardens and trampolines of this world that are there.
+    pub(crate) fn stages(&self) -> Vec<i32> {
+        let run = self.path("run").to_str().unwrap().to_owned();
+        let is_stage = |pid: &i32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            let names = words.get(1).is_some_and(|word| word.starts_with(b"__"));
+            names && words.iter().any(|word| word.starts_with(run.as_bytes()))
+        };
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_stage).collect()
+    }
+
+    /// Has the tmux server, where there is one, ended with this world.
+    pub(crate) fn end_server_later(&self) {
+        let output = self.tmux(&["display-message", "-p", "#{pid}"]);
+        if let Some(pid) = String::from_utf8(output.stdout).ok().and_then(|text| text.trim().parse().ok())
+            && let Some(entry) = Entry::of_pid(pid, "server")
+        {
+            self.end_later(Held::open(entry));
+        }
+    }
+
     /// Has a process ended with this world.
     pub(crate) fn end_later(&self, held: Held) {
         self.others.borrow_mut().push(held);
