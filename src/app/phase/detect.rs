@@ -83,7 +83,7 @@ impl Detector {
         &self.seen
     }
 
-    /// It works: whatever it complained of did not keep it from it.
+    /// It answers: whatever it complained of before did not keep it from that.
     pub fn forgive(&mut self) {
         self.seen.cause = None;
     }
@@ -91,7 +91,7 @@ impl Detector {
 
 fn read(table: &Table, server: Server, ready: Option<&Regex>, seen: &mut Seen, line: &str) {
     if ready.is_some_and(|ready| ready.is_match(line)) {
-        seen.matched = true;
+        (seen.matched, seen.cause) = (true, None);
     }
     let message = table.message(line);
     let Some((clue, captures)) = table.read(server, message) else { return };

@@ -28,8 +28,8 @@ const CALM: Duration = Duration::from_secs(1);
 /// Time between two questions to a server that is ready.
 const ASK_READY: Duration = Duration::from_secs(15);
 /// A log that has grown by more since the last look is read at both its ends only.
-const READ_MAX: u64 = 2 << 20;
-const PIECE: u64 = 512 << 10;
+const READ_MAX: u64 = 512 << 10;
+const PIECE: u64 = 128 << 10;
 
 /// What is known of a session's readiness, and how far it has come.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Inner {
     pub(super) fn look_at_phase(&self, session: &Arc<Session>) {
         let Some(serving) = session.serving.get().filter(|_| !session.has_ended()) else { return };
         let members = self.members_to_ask(session, serving);
-        let progress = {
+        let (progress, own_port) = {
             let mut work = match serving.work.try_lock() {
                 Ok(work) => work,
                 // Somebody is at it.
@@ -200,17 +200,26 @@ impl Inner {
             work.read_log(&self.store.log_path(&session.id));
             if let (Some(question), Some(members)) = (&serving.question, members) {
                 let (probed, own) = ask(&self.inspector, question, &members);
+                if probed == Probed::Ready {
+                    work.detector.forgive();
+                }
                 (work.probed, work.asked) = (probed, Some(Instant::now()));
                 work.own_port = own.or(work.own_port);
             }
             let before = session.state().progress.phase;
             let progress = fuse(serving.readiness, work.detector.seen(), &work.probed, before);
-            if matches!(progress.phase, Phase::Ready | Phase::Idle) {
-                work.detector.forgive();
-            }
-            progress
+            (progress, work.own_port.filter(|_| work.probed == Probed::Ready))
         };
-        session.state().progress = progress;
+        {
+            let mut state = session.state();
+            state.progress = progress;
+            // Seen later than the last look at its sockets.
+            if let (Some(port), Some(ports)) = (own_port, state.sample.ports.as_mut())
+                && let Err(place) = ports.binary_search(&port)
+            {
+                ports.insert(place, port);
+            }
+        }
         self.tell_phase(session);
     }
 
