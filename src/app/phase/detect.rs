@@ -26,6 +26,8 @@ pub struct Seen {
     pub tokens_per_s: Option<f64>,
     /// Requests that run now.
     pub requests: Option<u32>,
+    /// Requests that began so far, where each is told.
+    pub begun: u64,
     /// The recipe's own pattern of readiness was there.
     pub matched: bool,
     /// The first cause of failure.
@@ -102,7 +104,10 @@ fn read(table: &Table, server: Server, ready: Option<&Regex>, seen: &mut Seen, l
             }
             come(seen, phase, percent(&captures), &detail(&captures, message));
         }
-        Says::Begins => seen.requests = Some(seen.requests.unwrap_or(0).saturating_add(1)),
+        Says::Begins => {
+            seen.requests = Some(seen.requests.unwrap_or(0).saturating_add(1));
+            seen.begun += 1;
+        }
         Says::Ends => seen.requests = Some(seen.requests.unwrap_or(0).saturating_sub(1)),
         Says::Serving => {}
         Says::Breaks(cause) => blame(seen, cause, &captures, message),
