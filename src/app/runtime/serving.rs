@@ -132,6 +132,8 @@ impl Work {
         let pause = match (phase, &self.probed) {
             (Phase::Ready | Phase::Idle, _) if !lost => ASK_READY,
             (_, Probed::Silent) => 2 * CALM,
+            // To find out who that is takes a look at every process.
+            (_, Probed::Elsewhere(_)) => CALM,
             _ => (now.duration_since(self.begun) / 10).clamp(BRISK, CALM),
         };
         now.duration_since(asked) >= pause
@@ -407,6 +409,7 @@ mod tests {
         check(Phase::Loading, Probed::Busy, None, 60.0, 0.9, false);
         check(Phase::Loading, Probed::Busy, None, 60.0, 1.1, true);
         check(Phase::Loading, Probed::Silent, None, 0.0, 1.5, false);
+        check(Phase::Starting, Probed::Elsewhere(String::new()), None, 0.0, 0.9, false);
         check(Phase::Ready, Probed::Ready, Some(&[80]), 0.0, 14.0, false);
         check(Phase::Ready, Probed::Ready, Some(&[80]), 0.0, 16.0, true);
         // Its port is closed: it is asked at once.
