@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc::TryRecvError;
 
 use serde_json::{Value, json};
 
@@ -126,11 +127,18 @@ fn requests_that_run_are_counted() {
     batch.ok(ready(&session));
     let port = place.port;
     let body = json!({"prompt": "hello", "max_tokens": 12000, "temperature": 0});
-    let client = std::thread::spawn(move || request(port, &body));
+    // One after the other, until one was seen.
+    let (enough, seen) = std::sync::mpsc::channel::<()>();
+    let client = std::thread::spawn(move || {
+        while seen.try_recv() == Err(TryRecvError::Empty) {
+            request(port, &body);
+        }
+    });
     until("it works", || {
         let row = row(&mut batch, &session);
         row["phase"] == "ready" && row["requests"] == 1
     });
+    drop(enough);
     client.join().unwrap();
     until("it is idle", || row(&mut batch, &session)["phase"] == "idle");
     batch.finish();
