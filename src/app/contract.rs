@@ -254,6 +254,14 @@ pub enum CommandLine {
 }
 
 impl CommandLine {
+    /// Returns it as a person would type it, near enough to be read.
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Line(line) => line.clone(),
+            Self::Argv(argv) => argv.join(" "),
+        }
+    }
+
     /// Returns the arguments to execute.
     pub fn argv(&self) -> Vec<String> {
         match self {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
-use super::contract::{Phase, SessionRow, Tree};
+use super::contract::{CommandLine, Phase, SessionRow, Tree};
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
@@ -125,7 +125,7 @@ fn list(rows: &[SessionRow]) -> String {
         let state = match (&row.detail, row.phase.name()) {
             // In the pause before a restart the detail is all that there is to see.
             (Some(detail), phase) if row.phase.is_over() || row.phase == Phase::Starting => {
-                format!("{phase}: {detail}")
+                format!("{phase}: {}", detail.split(": ").next().unwrap_or_default())
             }
             (_, phase) => row.progress_pct.map_or_else(|| phase.to_owned(), |pct| format!("{phase} {pct:.0}%")),
         };
@@ -141,7 +141,20 @@ fn list(rows: &[SessionRow]) -> String {
             row.command.clone(),
         ]
     });
-    table(&["SESSION", "NAME", "HOST", "PHASE", "VERDICT", "UP", "CPU", "MEM", "COMMAND"], cells.collect())
+    let mut text =
+        table(&["SESSION", "NAME", "HOST", "PHASE", "VERDICT", "UP", "CPU", "MEM", "COMMAND"], cells.collect());
+    // A reason takes more room than a column has.
+    for row in rows.iter().filter(|row| row.phase.is_over()) {
+        let Some(detail) = row.detail.as_deref().filter(|detail| detail.contains(": ")) else { continue };
+        writeln!(text, "{}: {}", escape(&row.name), escape(detail)).ok();
+        if let Some(suggest) = &row.suggest {
+            writeln!(text, "    {}", escape(&suggest.text)).ok();
+            if let Some(command) = suggest.command.as_ref().map(CommandLine::shown) {
+                writeln!(text, "    {}", escape(&command)).ok();
+            }
+        }
+    }
+    text
 }
 
 fn tree(tree: &Tree) -> String {

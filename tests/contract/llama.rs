@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::sync::mpsc::TryRecvError;
 
 use serde_json::{Value, json};
 
@@ -126,13 +127,86 @@ fn requests_that_run_are_counted() {
     batch.ok(ready(&session));
     let port = place.port;
     let body = json!({"prompt": "hello", "max_tokens": 12000, "temperature": 0});
-    let client = std::thread::spawn(move || request(port, &body));
+    // One after the other, until one was seen.
+    let (enough, seen) = std::sync::mpsc::channel::<()>();
+    let client = std::thread::spawn(move || {
+        while seen.try_recv() == Err(TryRecvError::Empty) {
+            request(port, &body);
+        }
+    });
     until("it works", || {
         let row = row(&mut batch, &session);
         row["phase"] == "ready" && row["requests"] == 1
     });
+    drop(enough);
     client.join().unwrap();
     until("it is idle", || row(&mut batch, &session)["phase"] == "idle");
+    batch.finish();
+}
+
+/// A stand-in for a model hub, ended with the test.
+struct Hub(std::process::Child);
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Hub {
+    fn start(place: &Place, port: u16) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model-server/hub.py");
+        let mut command = Command::new("python3");
+        place.rig.settle(&mut command);
+        command.arg(script).arg("tiny.gguf").arg(port.to_string()).stdout(Stdio::null()).stderr(Stdio::null());
+        let hub = Self(command.spawn().unwrap());
+        until("the hub listens", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        hub
+    }
+}
+
+#[test]
+fn models_are_fetched_from_a_hub_or_not() {
+    let Some(place) = Place::new() else { return };
+    place.model("tiny.gguf", &[]);
+    let hub_port = free_port();
+    let hub = Hub::start(&place, hub_port);
+    let mut batch = place.rig.batch();
+    let url = format!("http://127.0.0.1:{hub_port}");
+    let launch = |batch: &mut Batch, repo: &str, more: &[&str]| {
+        let port = place.port.to_string();
+        let words = [place.server.to_str().unwrap(), "-hf", repo, "--port", &port, "-t", "1", "-c", "512"];
+        let command: Vec<&str> = words.iter().chain(more).copied().collect();
+        let cache = place.rig.path("cache");
+        let env = json!({"HF_ENDPOINT": url, "MODEL_ENDPOINT": url, "LLAMA_CACHE": cache, "HF_HOME": cache});
+        batch.launch(json!({"command": command, "kind": "serve", "host": "pty", "env": env}))
+    };
+    let session = launch(&mut batch, "org/mid-GGUF", &[]);
+    until("it says how much was fetched", || {
+        let row = row(&mut batch, &session);
+        row["phase"] == "downloading" && row["progress_pct"].as_f64().is_some_and(|pct| pct > 0.0 && pct <= 100.0)
+    });
+    assert_eq!(batch.ok(ready(&session))["phase"], "ready");
+    batch.ok(json!({"cmd": "stop", "session": session}));
+    let check = |batch: &mut Batch, repo: &str, more: &[&str], expected: &str| {
+        let session = launch(batch, repo, more);
+        batch.err(ready(&session));
+        let row = row(batch, &session);
+        let lost = "exit status 1: its output does not say why";
+        let detail = row["detail"].as_str().unwrap();
+        assert!(detail == format!("exit status 1: {expected}") || detail.starts_with(lost), "{row}");
+    };
+    check(
+        &mut batch,
+        "org/gated",
+        &[],
+        "the hub does not let it have model \"org/gated\": log in and accept its terms",
+    );
+    check(&mut batch, "org/missing", &[], "the hub has no model \"org/missing\", or does not show it without a token");
+    check(&mut batch, "org/other", &["--offline"], "it is to stay offline, and has no copy of model \"org/other\"");
+    drop(hub);
+    check(&mut batch, "org/another", &[], "it cannot reach the hub to fetch model \"org/another\"");
     batch.finish();
 }
 

@@ -226,6 +226,28 @@ fn a_later_run_sees_the_phase_of_a_session_in_tmux() {
 }
 
 #[test]
+fn without_procfs_the_servers_own_word_is_needed_too() {
+    let rig = rig();
+    let recipe = |name: &str, line: &str| {
+        let port = free_port();
+        let command = stub(port, &[]).join(" ");
+        format!("[[recipe]]\nname = \"{name}\"\nkind = \"serve\"\nhost = \"pty\"\ncommand = '{line}; exec {command}'\n")
+    };
+    let config = [recipe("says", "echo Uvicorn running on http://x"), recipe("silent", ":")].concat();
+    let config = rig.write("recipes.toml", &config);
+    let mut batch = rig.batch_with(&[], &["--config", config.to_str().unwrap(), "--inspector", "ps"]);
+    let says = batch.launch(json!({"recipe": "says"}));
+    assert_eq!(batch.ok(ready(&says, 20.0))["phase"], "ready");
+    let silent = batch.launch(json!({"recipe": "silent"}));
+    until("it is seen that it answers", || {
+        let row = row(&mut batch, &silent);
+        row["phase"] == "starting" && row["detail"].as_str().is_some_and(|detail| detail.contains("without procfs"))
+    });
+    assert_eq!(batch.err(ready(&silent, 0.3)).0, "timeout");
+    batch.finish();
+}
+
+#[test]
 fn programs_and_modules_that_are_missing_are_named() {
     let rig = rig();
     let mut batch = rig.batch();

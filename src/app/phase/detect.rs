@@ -26,6 +26,8 @@ pub struct Seen {
     pub tokens_per_s: Option<f64>,
     /// Requests that run now.
     pub requests: Option<u32>,
+    /// Requests that began so far, where each is told.
+    pub begun: u64,
     /// The recipe's own pattern of readiness was there.
     pub matched: bool,
     /// The first cause of failure.
@@ -88,7 +90,7 @@ impl Detector {
         (self.lines, self.seen) = (Lines::default(), Seen::default());
     }
 
-    /// It works: whatever it complained of did not keep it from it.
+    /// It answers: whatever it complained of before did not keep it from that.
     pub fn forgive(&mut self) {
         self.seen.cause = None;
     }
@@ -96,7 +98,7 @@ impl Detector {
 
 fn read(table: &Table, server: Server, ready: Option<&Regex>, seen: &mut Seen, line: &str) {
     if ready.is_some_and(|ready| ready.is_match(line)) {
-        seen.matched = true;
+        (seen.matched, seen.cause) = (true, None);
     }
     let message = table.message(line);
     let Some((clue, captures)) = table.read(server, message) else { return };
@@ -107,7 +109,10 @@ fn read(table: &Table, server: Server, ready: Option<&Regex>, seen: &mut Seen, l
             }
             come(seen, phase, percent(&captures), &detail(&captures, message));
         }
-        Says::Begins => seen.requests = Some(seen.requests.unwrap_or(0).saturating_add(1)),
+        Says::Begins => {
+            seen.requests = Some(seen.requests.unwrap_or(0).saturating_add(1));
+            seen.begun += 1;
+        }
         Says::Ends => seen.requests = Some(seen.requests.unwrap_or(0).saturating_sub(1)),
         Says::Serving => {}
         Says::Breaks(cause) => blame(seen, cause, &captures, message),

@@ -8,7 +8,9 @@ use super::detect::Found;
 use super::gguf::Fault;
 use super::server::{Served, Server};
 use super::suggest::{Suggestion, with_option, without_option};
+use super::words::commands;
 use crate::app::contract::CommandLine;
+use crate::text;
 
 /// Everything that is known about a failed session.
 #[derive(Clone, Debug)]
@@ -107,7 +109,7 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     }
     // Servers end so by themselves; a signal tells its own story.
     evidence.code.filter(|code| *code != 0 && *code < 126)?;
-    Some(Diagnosis { cause: Cause::Died, detail: nothing_said(evidence), suggestion: None })
+    Some(of_cause(evidence, Cause::Died, None))
 }
 
 /// Says what was looked at in vain.
@@ -178,7 +180,8 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
         Cause::Unresolved => (format!("it found no{}", named(evidence, None)), None),
         Cause::Died => (why.map_or_else(|| nothing_said(evidence), |why| format!("it says: {why}")), None),
     };
-    Diagnosis { cause, detail, suggestion }
+    // Names of files, repositories and programs are not ours, and may hold secrets.
+    Diagnosis { cause, detail: text::mask_text(&text::escape(&detail)).into_owned(), suggestion }
 }
 
 fn port_in_use(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
@@ -312,7 +315,10 @@ fn pip(package: &str) -> CommandLine {
 fn first_word(command: &CommandLine) -> Option<String> {
     match command {
         CommandLine::Argv(argv) => argv.first().cloned(),
-        CommandLine::Line(line) => super::words::commands(line).into_iter().next()?.into_iter().next(),
+        CommandLine::Line(line) => {
+            let words = commands(line).into_iter().next()?;
+            words.into_iter().find(|word| !word.contains('='))
+        }
     }
 }
 

@@ -54,8 +54,9 @@ impl Progress {
     }
 }
 
-/// Puts together what was said and what was seen. `before` is the phase that was shown last.
-pub fn fuse(readiness: Readiness, seen: &Seen, probed: &Probed, before: Phase) -> Progress {
+/// Puts together what was said and what was seen. `before` is the phase that was shown last; `quiet` says that
+/// there was no request for a while.
+pub fn fuse(readiness: Readiness, seen: &Seen, probed: &Probed, before: Phase, quiet: bool) -> Progress {
     let works = match (readiness, probed) {
         (Readiness::Unknown, _) => return unknown(seen),
         (Readiness::Log, _) => seen.matched,
@@ -66,7 +67,7 @@ pub fn fuse(readiness: Readiness, seen: &Seen, probed: &Probed, before: Phase) -
         (Readiness::Probe, Probed::Closed | Probed::Elsewhere(_) | Probed::Busy) => false,
     };
     if works {
-        return working(seen, *probed == Probed::Silent);
+        return working(seen, *probed == Probed::Silent, quiet);
     }
     let floor = if *probed == Probed::Busy { Phase::Loading } else { Phase::Starting };
     let phase = match seen.phase {
@@ -94,8 +95,9 @@ fn unknown(seen: &Seen) -> Progress {
     }
 }
 
-fn working(seen: &Seen, silent: bool) -> Progress {
-    let phase = if seen.requests == Some(0) { Phase::Idle } else { Phase::Ready };
+fn working(seen: &Seen, silent: bool, quiet: bool) -> Progress {
+    // Between two requests it is not idle yet, or it would be told of with every one.
+    let phase = if seen.requests == Some(0) && quiet { Phase::Idle } else { Phase::Ready };
     let mut words = Vec::new();
     if silent {
         words.push("it does not answer its health check".to_owned());
@@ -123,7 +125,7 @@ mod tests {
     }
 
     fn check(readiness: Readiness, seen: &Seen, probed: &Probed, before: Phase, expected: Phase, detail: Option<&str>) {
-        let progress = fuse(readiness, seen, probed, before);
+        let progress = fuse(readiness, seen, probed, before, true);
         assert_eq!((progress.phase, progress.detail.as_deref()), (expected, detail), "{seen:?} {probed:?}");
     }
 
@@ -167,6 +169,8 @@ mod tests {
         check(&seen(Some(1), None), Phase::Ready, Some("1 request"));
         check(&seen(Some(0), Some(5.0)), Phase::Idle, Some("5.0 tok/s"));
         check(&seen(Some(0), None), Phase::Idle, None);
+        let between = fuse(Readiness::Probe, &seen(Some(0), None), &Probed::Ready, Phase::Ready, false);
+        assert_eq!(between.phase, Phase::Ready);
     }
 
     #[test]
@@ -183,7 +187,7 @@ mod tests {
         );
         check(Readiness::Unknown, &said(Phase::Loading, None), &Probed::Closed, Phase::Running, Phase::Running, None);
         let download = said(Phase::Downloading, Some(37.0));
-        let progress = fuse(Readiness::Unknown, &download, &Probed::Closed, Phase::Running);
+        let progress = fuse(Readiness::Unknown, &download, &Probed::Closed, Phase::Running, true);
         assert_eq!((progress.phase, progress.percent), (Phase::Downloading, Some(37.0)));
     }
 }

@@ -20,7 +20,7 @@ pub struct Suggestion {
 impl Suggestion {
     /// Makes one without a command.
     pub(super) fn words(text: impl Into<String>) -> Self {
-        Self { text: text.into(), command: None }
+        Self::with(text, None)
     }
 
     /// Makes one with a command, which is masked here.
@@ -29,7 +29,8 @@ impl Suggestion {
             CommandLine::Line(line) => CommandLine::Line(text::mask_text(&line).into_owned()),
             CommandLine::Argv(argv) => CommandLine::Argv(text::mask_argv(&argv)),
         });
-        Self { text: text.into(), command }
+        let text = text::mask_text(&text::escape(&text.into())).into_owned();
+        Self { text, command }
     }
 }
 

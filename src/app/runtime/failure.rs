@@ -32,7 +32,7 @@ impl Inner {
     pub(super) fn look_into_again(&self, session: &Arc<Session>) {
         let exit = {
             let state = session.state();
-            state.exit.clone().filter(|_| state.diagnosis.is_none())
+            state.exit.clone().filter(|_| !state.examined)
         };
         if exit.is_some() {
             self.look_into(session, exit.as_ref());
@@ -44,7 +44,7 @@ impl Inner {
         let Some(serving) = session.serving.get() else { return };
         let ours = {
             let state = session.state();
-            state.stopping || state.receipt.is_some() || state.diagnosis.is_some()
+            state.stopping || state.receipt.is_some() || state.examined
         };
         if ours || exit.is_some_and(|exit| exit.code == Some(0)) {
             return;
@@ -72,7 +72,8 @@ impl Inner {
             file: served.map_or(File::Unknown, |served| model_file(served, Path::new(&cwd))),
         };
         let diagnosis = diagnose(&evidence);
-        session.state().diagnosis = diagnosis;
+        let mut state = session.state();
+        (state.diagnosis, state.examined) = (diagnosis, true);
     }
 
     /// Returns what the output said to its end. Where tmux has lost it on the way to the log, its pane has it.

@@ -19,6 +19,7 @@ use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::app::phase::{Detector, Probe, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, recognise};
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::verdict::VerdictKind;
 
 /// Time between two looks while something is on its way.
@@ -27,9 +28,11 @@ const BRISK: Duration = Duration::from_millis(100);
 const CALM: Duration = Duration::from_secs(1);
 /// Time between two questions to a server that is ready.
 const ASK_READY: Duration = Duration::from_secs(15);
+/// How long a server is without a request before it is idle.
+const QUIET: Duration = Duration::from_secs(3);
 /// A log that has grown by more since the last look is read at both its ends only.
-const READ_MAX: u64 = 2 << 20;
-const PIECE: u64 = 512 << 10;
+const READ_MAX: u64 = 512 << 10;
+const PIECE: u64 = 128 << 10;
 
 /// What is known of a session's readiness, and how far it has come.
 #[derive(Debug)]
@@ -53,6 +56,9 @@ struct Work {
     probed: Probed,
     /// The port that it was seen listening on.
     own_port: Option<u16>,
+    /// Requests that had begun at the last look, and when one was last seen.
+    begun_requests: u64,
+    busy: Option<Instant>,
 }
 
 impl Serving {
@@ -109,6 +115,15 @@ impl Work {
         }
     }
 
+    /// Tells whether there was no request for a while.
+    fn is_quiet(&mut self, now: Instant) -> bool {
+        let seen = self.detector.seen();
+        if seen.begun != self.begun_requests || seen.requests.is_some_and(|requests| requests > 0) {
+            (self.begun_requests, self.busy) = (seen.begun, Some(now));
+        }
+        self.busy.is_none_or(|busy| now.duration_since(busy) >= QUIET)
+    }
+
     /// Tells whether it is time to ask. The longer a server takes to come up, the less often. `ports` are those
     /// that the session was last seen listening on.
     fn is_due(&self, phase: Phase, ports: Option<&[u16]>, now: Instant) -> bool {
@@ -117,6 +132,8 @@ impl Work {
         let pause = match (phase, &self.probed) {
             (Phase::Ready | Phase::Idle, _) if !lost => ASK_READY,
             (_, Probed::Silent) => 2 * CALM,
+            // To find out who that is takes a look at every process.
+            (_, Probed::Elsewhere(_)) => CALM,
             _ => (now.duration_since(self.begun) / 10).clamp(BRISK, CALM),
         };
         now.duration_since(asked) >= pause
@@ -170,6 +187,8 @@ impl Inner {
             asked: None,
             probed: Probed::default(),
             own_port: None,
+            begun_requests: 0,
+            busy: None,
         };
         session.state().progress = Progress::of(begun);
         drop(session.serving.set(Serving { readiness, served, command, question, work: Mutex::new(work) }));
@@ -201,7 +220,7 @@ impl Inner {
     pub(super) fn look_at_phase(&self, session: &Arc<Session>) {
         let Some(serving) = session.serving.get().filter(|_| !session.has_ended()) else { return };
         let members = self.members_to_ask(session, serving);
-        let progress = {
+        let (progress, own_port) = {
             let mut work = match serving.work.try_lock() {
                 Ok(work) => work,
                 // Somebody is at it.
@@ -211,17 +230,27 @@ impl Inner {
             work.read_log(&self.store.log_path(&session.id));
             if let (Some(question), Some(members)) = (&serving.question, members) {
                 let (probed, own) = ask(&self.inspector, question, &members);
+                if probed == Probed::Ready {
+                    work.detector.forgive();
+                }
                 (work.probed, work.asked) = (probed, Some(Instant::now()));
                 work.own_port = own.or(work.own_port);
             }
             let before = session.state().progress.phase;
-            let progress = fuse(serving.readiness, work.detector.seen(), &work.probed, before);
-            if matches!(progress.phase, Phase::Ready | Phase::Idle) {
-                work.detector.forgive();
-            }
-            progress
+            let quiet = work.is_quiet(Instant::now());
+            let progress = fuse(serving.readiness, work.detector.seen(), &work.probed, before, quiet);
+            (progress, work.own_port.filter(|_| work.probed == Probed::Ready))
         };
-        session.state().progress = progress;
+        {
+            let mut state = session.state();
+            state.progress = progress;
+            // Seen later than the last look at its sockets.
+            if let (Some(port), Some(ports)) = (own_port, state.sample.ports.as_mut())
+                && let Err(place) = ports.binary_search(&port)
+            {
+                ports.insert(place, port);
+            }
+        }
         self.tell_phase(session);
     }
 
@@ -236,7 +265,9 @@ impl Inner {
         };
         // Who will listen may have been born a moment ago.
         let patience = if matches!(phase, Phase::Ready | Phase::Idle) { 2 * CALM } else { BRISK };
-        if at.is_none_or(|at| at.elapsed() > patience) {
+        // Without procfs nobody can tell whose a socket is, and a look costs a process.
+        let tells = self.inspector.kind() == InspectorKind::Procfs;
+        if at.is_none_or(|at| tells && at.elapsed() > patience) {
             self.sample_one(session);
         }
         let state = session.state();
@@ -348,5 +379,92 @@ impl Inner {
             }
         }
         pause
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::app::config::Config;
+
+    fn work() -> Work {
+        let table = table(&Config::default()).unwrap();
+        Work {
+            detector: Detector::new(table, Server::LlamaServer, None),
+            read: 0,
+            begun: Instant::now(),
+            asked: None,
+            probed: Probed::Closed,
+            own_port: None,
+            begun_requests: 0,
+            busy: None,
+        }
+    }
+
+    #[test]
+    fn who_is_asked_when() {
+        let begun = Instant::now();
+        let check = |phase, probed: Probed, ports: Option<&[u16]>, after_s: f64, since_s: f64, expected| {
+            let asked = begun + Duration::from_secs_f64(after_s);
+            let work = Work { begun, asked: Some(asked), probed, own_port: Some(80), ..work() };
+            let now = asked + Duration::from_secs_f64(since_s);
+            assert_eq!(work.is_due(phase, ports, now), expected, "{phase:?} {after_s} {since_s}");
+        };
+        assert!(work().is_due(Phase::Starting, None, begun), "nobody has asked yet");
+        check(Phase::Starting, Probed::Closed, None, 0.0, 0.05, false);
+        check(Phase::Starting, Probed::Closed, None, 0.0, 0.15, true);
+        // A server that takes minutes is asked once a second.
+        check(Phase::Loading, Probed::Busy, None, 60.0, 0.9, false);
+        check(Phase::Loading, Probed::Busy, None, 60.0, 1.1, true);
+        check(Phase::Loading, Probed::Silent, None, 0.0, 1.5, false);
+        check(Phase::Starting, Probed::Elsewhere(String::new()), None, 0.0, 0.9, false);
+        check(Phase::Ready, Probed::Ready, Some(&[80]), 0.0, 14.0, false);
+        check(Phase::Ready, Probed::Ready, Some(&[80]), 0.0, 16.0, true);
+        // Its port is closed: it is asked at once.
+        check(Phase::Ready, Probed::Ready, Some(&[]), 0.0, 0.2, true);
+    }
+
+    #[test]
+    fn idle_comes_after_a_while_without_requests() {
+        let (mut work, begun) = (work(), Instant::now());
+        assert!(work.is_quiet(begun), "it never had one");
+        work.detector.feed(b"launch_slot_: id  3 | task 0 | processing task\nslot release: id  3 | stop processing\n");
+        assert_eq!(work.detector.seen().requests, Some(0));
+        assert!(!work.is_quiet(begun));
+        assert!(!work.is_quiet(begun + QUIET / 2));
+        assert!(work.is_quiet(begun + QUIET));
+    }
+
+    #[test]
+    fn logs_are_read_as_they_grow_and_turn_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve-00000000.log");
+        let mut work = work();
+        work.read_log(&path);
+        fs::write(&path, "load_model: loading mod").unwrap();
+        work.read_log(&path);
+        assert_eq!(work.detector.seen().phase, None);
+        fs::write(&path, "load_model: loading model 'x'\n").unwrap();
+        work.read_log(&path);
+        assert_eq!(work.detector.seen().phase, Some(Phase::Loading));
+        // Turned over: what is there now is new.
+        fs::write(&path, "listening on http://x\n").unwrap();
+        work.read_log(&path);
+        assert_eq!(work.detector.seen().phase, Some(Phase::Ready));
+        // Of a flood both ends are read.
+        let flood = "x".repeat(99) + "\n";
+        let flood = flood.repeat(usize::try_from(2 * READ_MAX).unwrap() / 100);
+        let log = format!(
+            "{}unknown model architecture: 'y'\n{flood}load_model: loading model 'z'\n",
+            "listening on http://x\n"
+        );
+        fs::write(&path, log).unwrap();
+        work.read_log(&path);
+        let seen = work.detector.seen();
+        assert_eq!(seen.phase, Some(Phase::Loading));
+        assert_eq!(seen.cause.as_ref().and_then(|found| found.what.as_deref()), Some("y"));
     }
 }

@@ -78,8 +78,10 @@ pub(super) struct State {
     pub(super) last_phase: Option<Phase>,
     /// How far it has come while it runs.
     pub(super) progress: Progress,
-    /// Why it failed, once that was looked into.
+    /// Why it failed, where that is known.
     pub(super) diagnosis: Option<Diagnosis>,
+    /// Its failure was looked into.
+    pub(super) examined: bool,
     pub(super) sample: Sample,
     /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
     pub(super) notice: Option<(f64, f64)>,
@@ -129,6 +131,7 @@ impl Session {
             last_phase: None,
             progress: Progress::of(Phase::Running),
             diagnosis: None,
+            examined: false,
             sample: Sample::default(),
             notice: None,
             told_new: BTreeSet::new(),

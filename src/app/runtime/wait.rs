@@ -152,5 +152,7 @@ fn waited(session: &Arc<Session>, matched: Option<String>) -> Waited {
 fn failed(session: &Arc<Session>, why: &str) -> AppError {
     let (phase, detail) = session.phase();
     let more = detail.filter(|detail| detail != why).map(|detail| format!(", {detail}")).unwrap_or_default();
-    AppError::new(ErrorKind::Failed, format!("{} is {}{more}: {why}", session.id, phase.name()))
+    let way_out = session.state().diagnosis.as_ref().and_then(|diagnosis| diagnosis.suggestion.clone());
+    let way_out = way_out.map(|suggestion| format!("; {}", suggestion.text)).unwrap_or_default();
+    AppError::new(ErrorKind::Failed, format!("{} is {}{more}: {why}{way_out}", session.id, phase.name()))
 }

@@ -3,6 +3,7 @@
 //! An [`Inspector`] answers with facts, never with judgements, and tells *absent* apart from
 //! *unreadable*: a process that vanished is data, a process that cannot be read is a warning.
 
+mod diag;
 mod facts;
 mod host;
 mod kin;

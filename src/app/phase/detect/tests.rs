@@ -155,7 +155,7 @@ fn other_servers_by_their_sources() {
     vllm("Model loading took 14.2 GiB memory and 5.1 seconds", Phase::Warming, None);
     vllm("Graph capturing finished in 3 secs", Phase::Warming, None);
     vllm("Starting vLLM server on http://0.0.0.0:8000", Phase::Ready, None);
-    vllm("Application startup complete.", Phase::Warming, None);
+    vllm("Application startup complete.", Phase::Ready, None);
     let bar = "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]";
     check(Server::Vllm, bar, Phase::Loading, Some(50.0));
     let sglang = |line: &str, phase| check(Server::Sglang, &format!("[2026-08-01 10:00:00 TP0] {line}"), phase, None);

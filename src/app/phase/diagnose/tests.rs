@@ -192,3 +192,20 @@ fn what_is_not_known_is_not_made_up() {
     (case.code, case.signal) = (None, Some("SEGV"));
     assert_eq!(case.diagnosis(), None);
 }
+
+#[test]
+fn secrets_and_controls_do_not_come_through() {
+    let secret = "hf_abcdefghijklmnopqrstuvwxyz012345";
+    let check = |case: &Case<'_>| {
+        let shown = format!("{:?}", case.diagnosis().expect("a diagnosis"));
+        assert!(!shown.contains("abcdefghijklmnop") && !shown.contains('\u{202e}'), "{shown}");
+    };
+    let mut case = Case::new("x");
+    (case.command, case.code) = (CommandLine::Line(format!("HF_TOKEN={secret} no-such-server")), Some(127));
+    case.check(Cause::MissingCommand, "the command \"no-such-server\" was not found", None);
+    let mut case = Case::new(&format!("llama-server -m /\u{202e}/{secret} --api-key {secret}"));
+    case.file = File::Missing(Some(format!("/\u{202e}/token={secret}")));
+    check(&case);
+    case.holder = Holder::Other(OTHER.into());
+    check(&case);
+}

@@ -5,7 +5,9 @@ use ratatui::layout::{Position, Rect};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::app::command::Answer;
+use crate::app::contract::{Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::phase::Suggestion;
 use crate::app::tui::fixtures::{self, Bench, FakeScreen};
 use crate::app::tui::model::Model;
 use crate::app::tui::seam::UiEvent;
@@ -69,6 +71,25 @@ fn assert_clean(text: &str) {
 #[test]
 fn panes() {
     check("panes", |_| {});
+}
+
+#[test]
+fn servers_on_their_way() {
+    check("servers", |bench| {
+        let mut rows = fixtures::sessions();
+        let mut set = |name: &str, change: &dyn Fn(&mut SessionRow)| {
+            let row = rows.iter_mut().find(|row| row.name == name);
+            change(row.unwrap_or_else(|| panic!("{name} is a fixture")));
+        };
+        set("embedder", &|row| (row.phase, row.progress_pct) = (Phase::Downloading, Some(37.2)));
+        set("qwen-coder-32b", &|row| {
+            (row.phase, row.exit_code) = (Phase::Failed, Some(1));
+            row.detail = Some("exit status 1: port 8080 is in use by process 7 (nginx)".into());
+            let text = "take another port: 8081 is free".into();
+            row.suggest = Some(Suggestion { text, command: None });
+        });
+        bench.send(UiEvent::Sessions(rows));
+    });
 }
 
 #[test]
