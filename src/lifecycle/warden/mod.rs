@@ -12,12 +12,14 @@
 mod front;
 mod gate;
 mod keeper;
+mod leash;
 mod trampoline;
 mod wire;
 
 use std::ffi::OsString;
 
 pub use gate::{Gate, GateError, Lifeline, Waiting};
+pub use leash::start_leashed;
 pub use wire::{Orders, Workspace};
 
 /// The hidden subcommands, as `argv[1]`.
@@ -26,6 +28,8 @@ pub const FRONT: &str = "__front";
 pub const WARDEN: &str = "__warden";
 /// See [`FRONT`].
 const TRAMPOLINE: &str = "__trampoline";
+/// Becomes a helper that must not outlive us; no stage of a launch.
+const LEASH: &str = "__leash";
 
 /// The exit status of a stage that could not do its part: no gate, no tether, no workload.
 pub const NOT_LAUNCHED: u8 = 125;
@@ -37,6 +41,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<u8> {
         FRONT => Some(front::run(rest)),
         WARDEN => Some(keeper::run(rest)),
         TRAMPOLINE => Some(trampoline::run(rest)),
+        LEASH => Some(leash::run(rest)),
         _ => None,
     }
 }
