@@ -246,10 +246,11 @@ pub fn attach(session: SessionId) -> Vec<OsString> {
 /// What a control-mode client hears of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// Events only. If this program is killed, the client leaves by itself.
+    /// Events only. A client that loses this program leaves by itself.
     Events,
-    /// Output also. If this program is killed before it has read all of it, the client stays until somebody
-    /// ends it: the session counts it as attached, and the server cannot exit (3.3a).
+    /// Output also. A client that loses this program before all of it was read stays until somebody ends it: the
+    /// session counts it as attached, and the server cannot exit (3.3a). Hence the leash of
+    /// [`super::control::attach`].
     Output {
         /// Seconds after which output that is not taken is dropped instead.
         pause_after_s: NonZeroU32,

@@ -18,7 +18,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::lifecycle::kill::OwnChild;
-use crate::lifecycle::spawn::{self, End};
+use crate::lifecycle::spawn::Spec;
+use crate::lifecycle::warden::start_leashed;
 
 use super::argv::{self, Capture, Follow};
 use super::decoder::{Decoder, Notification};
@@ -73,10 +74,22 @@ pub enum Heard {
 /// With [`Follow::Output`] the [`Ear`] has to be listened to all the time: when it is not, tmux holds up the
 /// session's programs, or drops their output and says [`Notification::Pause`]. Capture the pane then, and
 /// [`Client::resume`] it.
+///
+/// The client is killed with this program, however it ends: one whose output is not read any more would stay.
 pub fn attach(server: &Server, session: &SessionId, follow: impl Into<Follow>) -> Result<(Client, Ear), TmuxError> {
-    let mut argv = server.argv(argv::attach_control(*session, follow.into()), false);
+    attach_by(start_leashed, server, *session, follow.into())
+}
+
+/// As [`attach`], with the function that starts the client.
+pub(super) fn attach_by(
+    start: impl Fn(&Spec) -> io::Result<Child>,
+    server: &Server,
+    session: SessionId,
+    follow: Follow,
+) -> Result<(Client, Ear), TmuxError> {
+    let mut argv = server.argv(argv::attach_control(session, follow), false);
     argv.insert(1, "-C".into());
-    let mut child = spawn::start(&server.spec(argv), End::Pipe, End::Pipe, End::Null).map_err(TmuxError::Io)?;
+    let mut child = start(&server.spec(argv)).map_err(TmuxError::Io)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     // From here on the child is ended whatever happens.
     let client = Client { stdin, child: Some(child), pending: VecDeque::new() };

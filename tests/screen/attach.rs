@@ -1,10 +1,13 @@
 //! A person attaches to a session from a smaller terminal while the screen shows it: their terminal decides the
 //! size as long as it is attached, and the screen's after that.
 
+use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::{PATIENCE, Terminal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::{PATIENCE, Terminal, ends};
 
 /// Columns and rows of the only pane on the sessions' own server.
 fn size(terminal: &Terminal) -> (u16, u16) {
@@ -24,10 +27,8 @@ fn await_size(terminal: &Terminal, what: &str, is: impl Fn((u16, u16)) -> bool) 
     }
 }
 
-#[test]
-fn the_window_is_the_screens_again_when_a_person_has_left() {
-    let terminal = Terminal::new(140, 40);
-    terminal.start();
+/// Types a command into the start box, for a session in tmux.
+fn start_in_tmux(terminal: &Terminal, line: &str) {
     terminal.key("s");
     terminal.await_text("Start");
     terminal.key(":");
@@ -35,8 +36,15 @@ fn the_window_is_the_screens_again_when_a_person_has_left() {
     terminal.key("Down");
     terminal.key("Down");
     terminal.await_text("host tmux");
-    terminal.line("exec sh");
+    terminal.line(line);
     terminal.await_that("a running session", |text| text.contains("running"));
+}
+
+#[test]
+fn the_window_is_the_screens_again_when_a_person_has_left() {
+    let terminal = Terminal::new(140, 40);
+    terminal.start();
+    start_in_tmux(&terminal, "exec sh");
     // The list and the divider take the rest.
     await_size(&terminal, "the size of the view", |(cols, rows)| cols == 93 && rows < 40);
     let view = size(&terminal);
@@ -60,4 +68,46 @@ fn the_window_is_the_screens_again_when_a_person_has_left() {
     await_size(&terminal, "the size of the visitor", |size| size == (60, 15));
     drop(visitor);
     await_size(&terminal, "the size of the view after a terminal was closed", |size| size == view);
+}
+
+/// Returns the clients of the sessions' own server.
+fn clients(terminal: &Terminal) -> Vec<Pid> {
+    let own = format!("{}o", terminal.socket);
+    let listed = Command::new("tmux").args(["-L", &own, "list-clients", "-F", "#{client_pid}"]).output().unwrap();
+    let text = String::from_utf8_lossy(&listed.stdout).into_owned();
+    text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)).collect()
+}
+
+/// Killed while it had not read everything that a session printed: a client whose output nobody takes cannot
+/// leave by itself.
+#[test]
+fn a_killed_screen_leaves_no_client_behind() {
+    let terminal = Terminal::new(140, 40);
+    terminal.start();
+    start_in_tmux(&terminal, "while :; do seq 1 2000; done");
+    let until = Instant::now() + PATIENCE;
+    while clients(&terminal).is_empty() {
+        assert!(Instant::now() < until);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let held: Vec<OwnedFd> = clients(&terminal).into_iter().map(hold).collect();
+    assert_eq!(held.len(), 1);
+    let screens: Vec<OwnedFd> = terminal.screens().into_iter().map(hold).collect();
+    assert_eq!(screens.len(), 2);
+    for (signal, pause) in [(Signal::STOP, 1), (Signal::KILL, 0)] {
+        for screen in &screens {
+            pidfd_send_signal(screen, signal).unwrap();
+        }
+        std::thread::sleep(Duration::from_secs(pause));
+    }
+    assert!(screens.iter().all(ends) && held.iter().all(ends));
+    let until = Instant::now() + PATIENCE;
+    while !clients(&terminal).is_empty() {
+        assert!(Instant::now() < until, "its session still counts it as attached");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn hold(pid: Pid) -> OwnedFd {
+    pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }

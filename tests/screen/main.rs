@@ -7,6 +7,7 @@
 
 mod attach;
 mod clipboard;
+mod kept;
 mod orphans;
 
 use std::fs;

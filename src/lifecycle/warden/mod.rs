@@ -14,6 +14,7 @@ mod again;
 mod front;
 mod gate;
 mod keeper;
+mod leash;
 mod nudge;
 mod trampoline;
 mod usher;
@@ -22,6 +23,7 @@ mod wire;
 use std::ffi::OsString;
 
 pub use gate::{Gate, GateError, Lifeline, Waiting};
+pub use leash::start_leashed;
 pub use nudge::nudge;
 pub use wire::{Orders, Workspace};
 
@@ -36,6 +38,8 @@ const USHER: &str = "__usher";
 
 /// The hidden subcommand of the layer above that shows a notice in tmux: state directory, session, seconds left.
 pub const NOTICE: &str = "__notice";
+/// Becomes a helper that must not outlive us; no stage of a launch.
+const LEASH: &str = "__leash";
 
 /// The exit status of a stage that could not do its part: no gate, no tether, no workload.
 pub const NOT_LAUNCHED: u8 = 125;
@@ -48,6 +52,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<u8> {
         WARDEN => Some(keeper::run(rest)),
         TRAMPOLINE => Some(trampoline::run(rest)),
         USHER => Some(usher::run()),
+        LEASH => Some(leash::run(rest)),
         _ => None,
     }
 }
