@@ -81,25 +81,35 @@ fn hoppers(script: &str) -> usize {
 }
 
 fn a_hopper_is_ended(host: Host) {
+    // Now and then single KILLs catch them by luck; the cgroup has to be needed at least once.
+    let emptied = (0..8).any(|_| hoppers_are_ended(host));
+    assert!(emptied, "no cgroup was ever emptied");
+}
+
+/// Tells whether the cgroup had to be emptied, or cannot be had here.
+fn hoppers_are_ended(host: Host) -> bool {
     let world = World::new();
     world.recipes(ON);
     let mut batch = world.batch();
     let hopper = hopper(&world);
-    let python = crate::support::python();
-    let root = world.shell(&format!("trap '' TERM HUP; log root; {python} -I {hopper}; while :; do sleep 1; done"));
+    let hop = format!("{} -I {hopper}", crate::support::python());
+    let root = world.shell(&format!("trap '' TERM HUP; log root; {hop} & {hop} & {hop}; while :; do sleep 1; done"));
     let launch = Launch { host, kind: "serve", grace_s: 0.2, argv: &["bash", &root] };
     let session = world.launch(&mut batch, &launch);
-    world.ledger.await_roles(&["root", "hopper"]);
-    let Some(path) = cgroup_of(&world, &session) else { return std::fs::write(world.path("enough"), "").unwrap() };
+    world.ledger.await_roles(&["root", "hopper", "hopper", "hopper"]);
+    let Some(path) = cgroup_of(&world, &session) else {
+        std::fs::write(world.path("enough"), "").unwrap();
+        return true;
+    };
     let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
     let receipt = batch.stop(&session.id);
     let left = hoppers(&hopper);
     std::fs::write(world.path("enough"), "").unwrap();
     assert_eq!((left, &receipt["dead"]), (0, &json!(true)), "{receipt:#}");
-    assert!(rows(&receipt, "signals").any(|row| row["via"] == "cgroup"), "{receipt:#}");
     assert!(world.ledger.alive().is_empty(), "{receipt:#}");
     bystanders.assert_untouched();
     assert_empty(&path);
+    rows(&receipt, "signals").any(|row| row["via"] == "cgroup")
 }
 
 /// Without a cgroup it may be faster than every look; then nobody says that it is dead.
