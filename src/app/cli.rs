@@ -44,8 +44,11 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Ex
         // In the foreground as its owner: a PTY session lives as long as we do.
         Ok(Answer::Launched(launched)) if launched.host == HostKind::Pty => {
             let lent = if as_json { None } else { Foreground::start(runtime, &launched.session) };
-            let exit = stay(runtime, &launched.session, interrupted);
+            let (exit, why) = stay(runtime, &launched.session, interrupted);
             drop(lent);
+            if let Some(why) = why.filter(|_| !as_json) {
+                std::io::stderr().write_all(format!("cookbook-tui: {why}").as_bytes()).ok();
+            }
             exit
         }
         Ok(_) | Err(_) => exit,
@@ -140,7 +143,8 @@ fn attach(runtime: &Runtime, session: &str) -> Exit {
     Exit::Failed
 }
 
-fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> Exit {
+/// Owns a session until its workload ends; returns why that has failed, where it is known.
+fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> (Exit, Option<String>) {
     let wait = |seconds| {
         let request =
             WaitRequest { session: session.to_owned(), what: WaitFor::Exit, regex: None, timeout_s: Some(seconds) };
@@ -158,6 +162,8 @@ fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> Exit {
             Ok(_) | Err(_) => break Some(false),
         }
     };
+    let rows = if code == Some(false) { runtime.rows() } else { Vec::new() };
+    let why = rows.iter().find(|row| row.session == session).and_then(report::end);
     let stop = Command::Stop(StopRequest { session: session.to_owned(), ..StopRequest::default() });
     let stopped = match runtime.execute(&stop) {
         Ok(Answer::Receipt(receipt)) if receipt.is_clean() => Exit::Ok,
@@ -165,8 +171,8 @@ fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> Exit {
         Err(error) => error.exit(),
     };
     match code {
-        Some(false) => stopped.or(Exit::Failed),
-        Some(true) | None => stopped,
+        Some(false) => (stopped.or(Exit::Failed), why),
+        Some(true) | None => (stopped, None),
     }
 }
 

@@ -144,17 +144,21 @@ fn list(rows: &[SessionRow]) -> String {
     let mut text =
         table(&["SESSION", "NAME", "HOST", "PHASE", "VERDICT", "UP", "CPU", "MEM", "COMMAND"], cells.collect());
     // A reason takes more room than a column has.
-    for row in rows.iter().filter(|row| row.phase.is_over()) {
-        let Some(detail) = row.detail.as_deref().filter(|detail| detail.contains(": ")) else { continue };
-        writeln!(text, "{}: {}", escape(&row.name), escape(detail)).ok();
-        if let Some(suggest) = &row.suggest {
-            writeln!(text, "    {}", escape(&suggest.text)).ok();
-            if let Some(command) = suggest.command.as_ref().map(CommandLine::shown) {
-                writeln!(text, "    {}", escape(&command)).ok();
-            }
+    text.extend(rows.iter().filter_map(end));
+    text
+}
+
+/// Returns why a session has ended, where more than its status is known, and a way out.
+pub(super) fn end(row: &SessionRow) -> Option<String> {
+    let detail = row.detail.as_deref().filter(|detail| row.phase.is_over() && detail.contains(": "))?;
+    let mut text = format!("{}: {}\n", escape(&row.name), escape(detail));
+    if let Some(suggest) = &row.suggest {
+        writeln!(text, "    {}", escape(&suggest.text)).ok();
+        if let Some(command) = suggest.command.as_ref().map(CommandLine::shown) {
+            writeln!(text, "    {}", escape(&command)).ok();
         }
     }
-    text
+    Some(text)
 }
 
 fn tree(tree: &Tree) -> String {

@@ -170,3 +170,11 @@ fn following_can_be_interrupted() {
     }
     ledger.one().assert_alive();
 }
+
+#[test]
+fn the_owner_says_why_its_workload_failed() {
+    let rig = Rig::new();
+    let ran = rig.run(&["launch", "--host", "pty", "--kind", "serve", "--name", "n", "--", "sh", "-c", "exit 127"]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.error().starts_with("cookbook-tui: n: exit status 127: "), "{ran:?}");
+}
