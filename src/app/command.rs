@@ -79,6 +79,11 @@ pub enum Command {
     Sweep(SweepRequest),
     /// What is left of sessions without a manager.
     Orphans(OrphansRequest),
+    /// Takes in a tmux session that was not launched by us; signals nobody.
+    Adopt {
+        /// Which one.
+        tmux: TmuxRef,
+    },
     /// Lets a session live longer.
     Extend {
         /// Which session.
@@ -233,6 +238,17 @@ pub struct OrphansRequest {
     pub end_kept: Option<Vec<Choice>>,
 }
 
+/// A tmux session as a person names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TmuxRef {
+    /// Name or path of the server's socket; without it Cookbook's server and our own are looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    /// `$N`, or the whole name.
+    pub session: String,
+}
+
 /// What came of the adoption of one session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adopted {
@@ -255,7 +271,7 @@ pub struct TmuxPlace {
     pub pane_id: String,
 }
 
-/// The answer to `launch`.
+/// The answer to `launch` and `adopt`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launched {
     /// The session's id.
@@ -406,7 +422,7 @@ pub enum CheckState {
 pub enum Answer {
     /// To `hello`.
     Hello(Value),
-    /// To `launch`.
+    /// To `launch` and `adopt`.
     Launched(Launched),
     /// To `wait`.
     Waited(Waited),

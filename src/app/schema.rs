@@ -118,6 +118,16 @@ fn request() -> Value {
                 "confirm": list("identity"), "end_kept": list("choice") }),
         ),
         (
+            "adopt",
+            json!({ "tmux": {
+                "type": "object",
+                "required": ["session"],
+                "properties": { "socket": { "type": "string" }, "session": { "type": "string" } },
+                "additionalProperties": false,
+            } }),
+            json!({}),
+        ),
+        (
             "extend",
             json!({ "session": { "type": "string" }, "ceiling_s": { "type": "number", "exclusiveMinimum": 0 } }),
             json!({}),
@@ -180,6 +190,7 @@ fn results() -> Value {
             &json!({}),
         ),
         "launch": reference("launched"),
+        "adopt": reference("launched"),
         "wait": object(
             &json!({ "phase": reference("phase") }),
             &json!({ "exit_code": nullable("integer"), "signal": nullable("string"), "match": { "type": "string" } }),

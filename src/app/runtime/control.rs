@@ -180,6 +180,7 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         | Command::Tree { .. }
         | Command::Logs { .. }
         | Command::Orphans { .. }
+        | Command::Adopt { .. }
         | Command::Extend { .. }
         | Command::Dismiss { .. }
         | Command::Doctor {}

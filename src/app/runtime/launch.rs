@@ -215,7 +215,7 @@ impl Inner {
         }
     }
 
-    fn fresh_id(&self, kind: Kind) -> String {
+    pub(super) fn fresh_id(&self, kind: Kind) -> String {
         loop {
             let id = format!("{}-{}", kind.id_prefix(), random_hex());
             if !self.lock().by_id.contains_key(&id) && !self.store.tether_path(&id).exists() {
@@ -360,7 +360,7 @@ impl Inner {
         })
     }
 
-    fn identify(&self, pid: Pid) -> Result<Identity, AppError> {
+    pub(super) fn identify(&self, pid: Pid) -> Result<Identity, AppError> {
         match Pinned::open(&self.inspector, pid) {
             Pin::Held(pinned) => Ok(pinned.identity().clone()),
             Pin::Gone => {
@@ -398,6 +398,7 @@ impl Inner {
             timens_inode: namespace("time"),
             spawner: self.me.clone(),
             adopted: false,
+            adoption: None,
             warden: Some(waiting.warden.identity().clone()),
             workload: tether::Workload {
                 identity: waiting.workload.identity().clone(),

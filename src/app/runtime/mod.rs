@@ -4,6 +4,8 @@
 //! it: the screen calls it from worker threads. State is held per session behind short locks; a stop holds
 //! the session's own lock, never the runtime's.
 
+mod adopt;
+mod adopted;
 mod ceilings;
 mod control;
 mod doctor;
@@ -177,6 +179,7 @@ impl Runtime {
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Orphans(request) => inner.orphans(request).map(|orphans| Answer::Orphans(Box::new(orphans))),
+            Command::Adopt { tmux } => inner.adopt_tmux(tmux).map(Answer::Launched),
             Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
             Command::Dismiss { session } => inner.dismiss_over(session).map(|()| Answer::Done),
             Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),

@@ -45,7 +45,8 @@ impl Inner {
                 orphans.push(orphan(self, &session, decision));
             }
             match wish {
-                Wish::Reap if is_orphan => {
+                // What was not launched by us is ended by its name only.
+                Wish::Reap if is_orphan && (only.is_some() || tether.adoption.is_none()) => {
                     let how = How {
                         dry_run: request.dry_run == Some(true),
                         confirm: request.confirm.as_deref(),
@@ -98,6 +99,10 @@ impl Inner {
 
     /// Takes a session over that is alive and whose manager is gone; says why not otherwise. Nobody is signalled.
     fn adopt(self: &Arc<Self>, session: &Arc<Session>, by_name: bool) -> Option<Adopted> {
+        if session.tether().adoption.is_some() {
+            let reason = "it was adopted from tmux, and belongs to no manager".to_owned();
+            return by_name.then(|| Adopted { session: session.id.clone(), adopted: true, reason });
+        }
         let view = self.view(&session.tether());
         let attended = view.spawner == VerdictKind::Owned;
         self.sample_one(session);
@@ -139,7 +144,8 @@ impl Inner {
     /// A stop did not end everything, or left somebody alive, or was interrupted: whoever is at it holds the lock.
     fn is_left_behind(&self, tether: &Tether) -> bool {
         let interrupted = || {
-            !tether.captured.is_empty() && !tether.adopted && self.store.lock(&tether.session, Duration::ZERO).is_ok()
+            let by_us = !tether.adopted || tether.adoption.is_some();
+            !tether.captured.is_empty() && by_us && self.store.lock(&tether.session, Duration::ZERO).is_ok()
         };
         tether.last.is_some() || interrupted()
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, PoisonError};
 use serde_json::json;
 
 use super::Inner;
+use super::adopted::only_ours;
 use super::hosts::{panes, server_of};
 use super::launch::tmux;
 use super::session::{Session, State};
@@ -56,6 +57,7 @@ impl Inner {
             let (tether, over) = (session.tether(), session.phase().0.is_over());
             self.containment(&tether, !over)
         };
+        let adoption = self.adoption_detail(&session.tether());
         let state = session.state();
         let tether = &state.tether;
         let (phase, detail) = state.phase();
@@ -74,7 +76,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: [detail, restarts].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
+            detail: [detail, restarts, adoption].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
             pid: Some(tether.workload.identity.pid.raw()),
             verdict: state.verdict(),
             uptime_s: (!over).then(|| ((boottime() - tether.spawned_at).max(0.0) * 1000.0).round() / 1000.0),
@@ -86,10 +88,10 @@ impl Inner {
             signal: state.exit.as_ref().and_then(|exit| exit.signal.clone()),
             adopted: tether.adopted,
             owner,
-            not_after: Some(tether.not_after_wall),
+            not_after: Some(tether.not_after_wall).filter(|_| tether.adoption.is_none()),
             containment,
             command: tether.command.clone(),
-            cwd: Some(tether.cwd.clone()),
+            cwd: Some(tether.cwd.clone()).filter(|cwd| !cwd.is_empty()),
             processes: live().count(),
         }
     }
@@ -126,7 +128,8 @@ impl Inner {
                 .map(|member| bystander(member, &self.inspector, LEFT_THE_TREE))
                 .collect();
             let tether = session.tether();
-            if captured.supervisors.len() < usize::from(tether.front.is_some()) + 1 {
+            let all = usize::from(tether.front.is_some()) + usize::from(tether.warden.is_some());
+            if captured.supervisors.len() < all {
                 let guard = super::hosts::guard(self, &tether);
                 let named: Vec<_> = captured.unbound.iter().map(|error| error.pid).collect();
                 let marked = marked(captured.members.iter(), &tether.marker, &guard, &self.inspector);
@@ -259,6 +262,7 @@ impl Inner {
 
     pub(super) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<(), AppError> {
         let session = self.find(reference)?;
+        only_ours(&session, "its size is its owner's")?;
         if rows == 0 || cols == 0 || rows > 10_000 || cols > 10_000 {
             return Err(AppError::new(
                 ErrorKind::Usage,
@@ -295,6 +299,15 @@ impl Inner {
 
     pub(super) fn logs(&self, reference: &str, tail: Option<usize>) -> Result<Vec<String>, AppError> {
         let session = self.find(reference)?;
+        if session.tether().adoption.is_some() {
+            // It was never told to write a log: what its terminal remembers is all there is.
+            let mut lines: Vec<String> =
+                self.printed(&session)?.lines().map(|line| line.trim_end().to_owned()).collect();
+            let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+            lines.truncate(end);
+            lines.drain(..tail.map_or(0, |tail| lines.len().saturating_sub(tail)));
+            return Ok(lines);
+        }
         let bytes = crate::pty::read_log(&self.store.log_path(&session.id)).map_err(|error| {
             AppError::new(ErrorKind::Io, format!("failed to read the log of {}: {error}", session.id))
         })?;
@@ -385,6 +398,11 @@ impl super::Runtime {
     pub fn pane(&self, session: &str) -> Option<(Server, PaneRow)> {
         let session = self.inner.lock().by_id.get(session).cloned()?;
         self.inner.pane_of(&session).ok()
+    }
+
+    /// Tells whether a session was not launched by us.
+    pub fn is_guest(&self, session: &str) -> bool {
+        self.inner.lock().by_id.get(session).is_some_and(|session| session.tether().adoption.is_some())
     }
 
     /// Types bytes into a PTY session of this run.

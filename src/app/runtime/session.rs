@@ -73,6 +73,8 @@ pub(super) struct State {
     pub(super) receipt: Option<Receipt>,
     pub(super) last_phase: Option<Phase>,
     pub(super) sample: Sample,
+    /// What tmux says of a session that has no warden to ask.
+    pub(super) witness: Option<(Phase, Option<String>)>,
     /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
     pub(super) notice: Option<(f64, f64)>,
     /// Whose coming and going a stop has told already.
@@ -120,6 +122,7 @@ impl Session {
             receipt: None,
             last_phase: None,
             sample: Sample::default(),
+            witness: None,
             notice: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),
@@ -140,6 +143,13 @@ impl Session {
     pub(super) fn phase(&self) -> (Phase, Option<String>) {
         self.state().phase()
     }
+
+    /// Takes a session for what its new record says: it was adopted again.
+    pub(super) fn forget_end(&self, tether: Tether) {
+        let mut state = self.state();
+        (state.over, state.elsewhere, state.exit, state.receipt) = (false, false, None, None);
+        (state.witness, state.tether) = (None, tether);
+    }
 }
 
 impl State {
@@ -155,6 +165,9 @@ impl State {
         }
         if self.elsewhere {
             return (Phase::Exited, Some("stopped by another cookbook-tui or its warden".into()));
+        }
+        if let Some(witness) = &self.witness {
+            return witness.clone();
         }
         if let Some(exit) = &self.exit {
             return match (exit.code, &exit.signal) {

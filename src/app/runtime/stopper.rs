@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::adopted::{HOLDS_US, NO_WARDEN, only_ours};
 use super::hosts::{SessionHost, guard, is_open, named};
 use super::launch::grace;
 use super::session::Session;
@@ -67,6 +68,7 @@ impl Inner {
     pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
         let session = self.find(reference)?;
         let seconds = super::launch::ceiling(seconds)?;
+        only_ours(&session, "it has no ceiling, and nothing but a person's stop ends it")?;
         self.sample_one(&session);
         if session.state().settled || session.phase().0.is_over() {
             return Err(AppError::new(
@@ -117,8 +119,9 @@ impl Inner {
         let mut receipts = Vec::new();
         let mut failed = Vec::new();
         for session in self.all() {
-            // Another manager's session is not ours to sweep, and what was settled is gone.
-            if session.state().settled || self.owner(&session).is_some() || self.still_runs(&session) {
+            // Another manager's session is not ours to sweep, nor is what we did not launch; what was settled is gone.
+            let guest = session.tether().adoption.is_some();
+            if guest || session.state().settled || self.owner(&session).is_some() || self.still_runs(&session) {
                 continue;
             }
             match self.end(&session, how) {
@@ -144,6 +147,7 @@ impl Inner {
 
     pub(super) fn restart(self: &Arc<Self>, asked: &RestartRequest) -> Result<Answer, AppError> {
         let session = self.find(&asked.session)?;
+        only_ours(&session, "stop it, and start it again as it was started")?;
         let request = self.request_of(&session)?;
         let how = How {
             confirm: asked.confirm.as_deref(),
@@ -220,6 +224,9 @@ impl Inner {
             let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
             return Err(AppError::new(ErrorKind::Refused, message));
         }
+        if self.holds_us(&session.tether()) {
+            return Err(AppError::new(ErrorKind::Refused, format!("{} was not stopped: {HOLDS_US}", session.id)));
+        }
         let grace_s = grace(how.grace_s.or(Some(session.tether().grace_s)))?;
         let timeout = how.timeout_s.map(stop_timeout).transpose()?;
         let begun = Instant::now();
@@ -245,7 +252,7 @@ impl Inner {
             (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
         }
         let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
-        let mut notes = Vec::new();
+        let mut notes: Vec<String> = tether.adoption.iter().map(|_| NO_WARDEN.to_owned()).collect();
         if !how.dry_run {
             self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
             if !how.sweep && !how.force {
@@ -302,23 +309,25 @@ impl Inner {
             }
         }
         if !told {
-            let act = if how.reap {
-                Act::Reap
-            } else if how.sweep {
-                Act::Sweep
-            } else {
-                Act::Stop
-            };
-            // On disk before the record may go.
-            if let Err(error) = self.store.journal().append(By::Manager, act, &receipt) {
-                receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
-            }
+            self.journal(how, &mut receipt);
         }
         if !how.dry_run {
             let tether = host.tether;
             self.settle(session, tether, &receipt);
         }
         Ok(receipt)
+    }
+
+    /// Writes a receipt into the journal: on disk before the record may go.
+    fn journal(&self, how: How<'_>, receipt: &mut Receipt) {
+        let act = match (how.reap, how.sweep) {
+            (true, _) => Act::Reap,
+            (false, true) => Act::Sweep,
+            (false, false) => Act::Stop,
+        };
+        if let Err(error) = self.store.journal().append(By::Manager, act, receipt) {
+            receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
+        }
     }
 
     /// Returns the containments that hold now. A warden that was killed degrades its session, visibly.
