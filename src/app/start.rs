@@ -226,7 +226,12 @@ fn load(args: &Args, paths: &Paths) -> Result<Config, AppError> {
         path: std::env::var_os("PATH"),
         home: paths.home.clone(),
     };
-    config::load(&inputs).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))
+    let mut config = config::load(&inputs).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))?;
+    if config.cookbook.data_dir.is_none() {
+        let data_dir = std::env::var_os("ODYSSEUS_DATA_DIR").filter(|dir| !dir.is_empty());
+        config.cookbook.data_dir = data_dir.map(|dir| inputs.cwd.join(dir));
+    }
+    Ok(config)
 }
 
 /// The directory's own configuration is acted on only once a person has said so.

@@ -64,6 +64,9 @@ pub struct Adoption {
     pub tmux_name: String,
     /// The panes. A process that is none of these roots was not adopted.
     pub panes: Vec<PaneRoot>,
+    /// The task of Cookbook that names it.
+    #[serde(default)]
+    pub task: Option<String>,
 }
 
 /// One captured process of a stop that is under way.
@@ -421,7 +424,7 @@ mod tests {
             host: "tmux".into(),
             lifetime: "background".into(),
             adopted: true,
-            adoption: Some(Adoption { tmux_name: "main".into(), panes }),
+            adoption: Some(Adoption { tmux_name: "main".into(), panes, task: None }),
             warden: None,
             tmux: Some(TmuxRecord {
                 socket: "/tmp/s".into(),

@@ -7,6 +7,7 @@
 
 mod adopted;
 mod ceilings;
+mod cookbook;
 mod crash;
 mod escapees;
 mod journal;

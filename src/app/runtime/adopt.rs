@@ -8,6 +8,7 @@ use super::hosts::root_of;
 use super::launch::tmux;
 use super::session::Session;
 use super::stopper::LOCK_PATIENCE;
+use super::tasks::ASKED;
 use super::{Inner, not_found};
 use crate::app::command::{Launched, TmuxPlace, TmuxRef};
 use crate::app::contract::{HostKind, Kind};
@@ -54,6 +55,7 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Unverifiable, message));
         }
         self.take_in();
+        self.refresh_tasks(ASKED);
         let found = self.find_tmux(reference)?;
         let known = self.session_in(&found);
         if let Some(known) = known.as_ref().filter(|known| known.tether().adoption.is_none()) {
@@ -66,7 +68,10 @@ impl Inner {
             let before = self.reread(&known);
             let guest = Guest { id: before.session.clone(), name: before.name.clone(), kind: known.kind };
             let fresh = self.guest_tether(guest, &found, &rows)?;
-            let tether = Tether { captured: before.captured, ..fresh };
+            let mut tether = Tether { captured: before.captured, ..fresh };
+            if let (Some(now), Some(before)) = (tether.adoption.as_mut(), before.adoption) {
+                now.task = before.task;
+            }
             self.save_adopted(&tether)?;
             known.forget_end(tether.clone());
             tether
@@ -90,7 +95,7 @@ impl Inner {
         Ok(launched(&tether, notes))
     }
 
-    fn save_adopted(&self, tether: &Tether) -> Result<(), AppError> {
+    pub(super) fn save_adopted(&self, tether: &Tether) -> Result<(), AppError> {
         self.store.save(tether).map(drop).map_err(|error| {
             let place = self.paths.state_dir.display();
             let message = format!("nothing was adopted, because its record could not be written to {place}: {error}");
@@ -170,7 +175,7 @@ impl Inner {
     }
 
     /// Returns the session that we have of a tmux session.
-    fn session_in(&self, found: &Found) -> Option<Arc<Session>> {
+    pub(super) fn session_in(&self, found: &Found) -> Option<Arc<Session>> {
         let is_it = |record: &TmuxRecord| {
             record.server.names(&found.identity) && record.session_id == found.session.to_string()
         };
@@ -247,7 +252,7 @@ impl Inner {
             timens_inode: self.inspector.namespace("time"),
             spawner: self.me.clone(),
             adopted: true,
-            adoption: Some(Adoption { tmux_name: found.name.clone(), panes: panes.collect() }),
+            adoption: Some(Adoption { tmux_name: found.name.clone(), panes: panes.collect(), task: None }),
             warden: None,
             front: None,
             workload: tether::Workload {

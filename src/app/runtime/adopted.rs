@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::Inner;
 use super::hosts::{ServerState, guard_for_looking, panes, root_of, server_state};
 use super::session::Session;
+use super::stopper::How;
 use crate::app::contract::Phase;
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -131,7 +132,10 @@ impl Inner {
         let adoption = tether.adoption.as_ref()?;
         let session = tether.tmux.as_ref().map_or("", |record| record.session_id.as_str());
         let more = if self.holds_us(tether) { HOLDS_US } else { "no warden" };
-        Some(format!("adopted tmux session {session} {:?}; {more}", adoption.tmux_name))
+        Some(match &adoption.task {
+            Some(task) => format!("task {task:?} of Cookbook, tmux session {session}; {more}"),
+            None => format!("adopted tmux session {session} {:?}; {more}", adoption.tmux_name),
+        })
     }
 
     /// Looks at an adopted session: at the processes, and at tmux only once nothing of what was bound lives.
@@ -172,11 +176,38 @@ impl Inner {
         let Some(Ended(exit)) = ended.filter(|_| !state.over) else { return false };
         // Whoever else stops it holds its lock now, or has removed its record by now.
         state.elsewhere = !state.stopping
+            && !state.borrowed
             && state.receipt.is_none()
             && (self.store.lock(&session.id, Duration::ZERO).is_err() || !self.store.tether_path(&session.id).exists());
         state.exit = state.exit.take().or(exit);
         state.over = true;
         !state.elsewhere && !state.stopping
+    }
+
+    /// Refuses, before anything is done, to stop a session of others that must not be stopped now.
+    ///
+    /// # Errors
+    /// When it holds us, its panes are not those of the preview that was confirmed, or its task could not be marked.
+    pub(super) fn check_guest(&self, session: &Session, how: How<'_>) -> Result<(), AppError> {
+        let tether = session.tether();
+        let refuse = |why: &str| AppError::new(ErrorKind::Refused, format!("{} was not stopped: {why}", session.id));
+        if self.holds_us(&tether) {
+            return Err(refuse(HOLDS_US));
+        }
+        // What is bound in memory only is bound anew whenever its panes change.
+        if let Some(confirmed) = how.confirm.filter(|_| session.state().borrowed) {
+            let shown = |root: &Identity| confirmed.iter().any(|shown| shown.names(root));
+            let newcomer = tether
+                .pane_roots()
+                .find(|root| !shown(root) && verify(root, &self.inspector).kind == VerdictKind::Owned);
+            if let Some(root) = newcomer {
+                return Err(refuse(&format!(
+                    "it changed since the preview: process {} runs in a pane of it",
+                    root.pid
+                )));
+            }
+        }
+        if how.dry_run { Ok(()) } else { self.check_task(&tether) }
     }
 
     /// Returns the verdict on the roots: owned while one of them lives.

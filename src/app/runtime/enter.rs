@@ -52,7 +52,10 @@ impl Inner {
         let dropped: Vec<String> = sessions
             .by_id
             .values()
-            .filter(|session| session.request.is_none() && !on_disk.contains(&session.id) && !session.state().settled)
+            .filter(|session| {
+                let state = session.state();
+                session.request.is_none() && !on_disk.contains(&session.id) && !state.settled && !state.borrowed
+            })
             .map(|session| session.id.clone())
             .collect();
         for id in dropped {

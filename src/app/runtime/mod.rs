@@ -21,6 +21,7 @@ mod restarts;
 mod sampler;
 mod session;
 mod stopper;
+mod tasks;
 mod wait;
 mod watch;
 
@@ -71,6 +72,8 @@ pub(crate) struct Inner {
     server: Server,
     attended: bool,
     store: Store,
+    /// Cookbook's data directory, where one is configured.
+    cookbook: Option<tasks::Cookbook>,
     me: Identity,
     hub: Hub,
     sessions: Mutex<Sessions>,
@@ -110,7 +113,9 @@ impl Runtime {
             )
         })?;
         let me = enter::own_identity(&inspector);
+        let cookbook = config.cookbook.data_dir.as_deref().map(tasks::Cookbook::of);
         let inner = Inner {
+            cookbook,
             paths,
             config,
             inspector,
@@ -261,6 +266,11 @@ impl Inner {
     /// Finds a session by id, unique name or `$last`.
     fn find(&self, reference: &str) -> Result<Arc<Session>, AppError> {
         self.take_in();
+        let is_ours = |session: &Arc<Session>| !session.state().borrowed;
+        if reference != "$last" && !self.lock().by_id.get(reference).is_some_and(is_ours) {
+            self.refresh_tasks(tasks::ASKED);
+        }
+        let idle = self.idle_named(reference);
         let sessions = self.lock();
         if reference == "$last" {
             let last = sessions.last.as_ref().and_then(|id| sessions.by_id.get(id));
@@ -271,14 +281,17 @@ impl Inner {
         }
         let named: Vec<&Arc<Session>> =
             sessions.by_id.values().filter(|session| session.state().tether.name == reference).collect();
+        let ids: Vec<&str> = named.iter().map(|session| &session.id).chain(&idle).map(String::as_str).collect();
         match named.as_slice() {
-            [one] => Ok(Arc::clone(one)),
-            [] => Err(not_found(format!("there is no session {reference:?}; `ls` shows those there are"))),
-            several => {
-                let ids: Vec<&str> = several.iter().map(|session| session.id.as_str()).collect();
-                let message = format!("{} sessions are named {reference:?}: {}", several.len(), ids.join(", "));
+            _ if ids.len() > 1 => {
+                let message = format!("{} sessions are named {reference:?}: {}", ids.len(), ids.join(", "));
                 Err(AppError::new(ErrorKind::Usage, message))
             }
+            [one, ..] => Ok(Arc::clone(one)),
+            [] => Err(self.idle_task(reference).map_or_else(
+                || not_found(format!("there is no session {reference:?}; `ls` shows those there are")),
+                |idle| idle.refusal(),
+            )),
         }
     }
 

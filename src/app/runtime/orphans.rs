@@ -29,7 +29,10 @@ impl Inner {
             let tether = session.tether();
             // What runs in a PTY of ours has a manager; what a stop has left of it counts.
             let ours = session.pty.is_some() && !self.is_left_behind(&tether);
-            let passed = session.state().settled || session.state().stopping;
+            let passed = {
+                let state = session.state();
+                state.settled || state.stopping || state.borrowed
+            };
             if ours || passed || only.as_ref().is_some_and(|only| only.id != session.id) {
                 continue;
             }

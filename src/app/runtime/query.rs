@@ -9,6 +9,7 @@ use super::adopted::only_ours;
 use super::hosts::{panes, server_of};
 use super::launch::tmux;
 use super::session::{Session, State};
+use super::tasks::{ASKED, OWNER};
 use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
@@ -41,6 +42,7 @@ impl Inner {
 
     pub(super) fn list(&self) -> Vec<SessionRow> {
         self.take_in();
+        self.refresh_tasks(ASKED);
         let all = self.all();
         for session in &all {
             let stale = session.state().sample.at.is_none_or(|at| at.elapsed().as_millis() > 300);
@@ -48,7 +50,7 @@ impl Inner {
                 self.sample_one(session);
             }
         }
-        all.iter().map(|session| self.session_row(session)).collect()
+        all.iter().map(|session| self.session_row(session)).chain(self.idle_rows()).collect()
     }
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
@@ -63,6 +65,7 @@ impl Inner {
         let (phase, detail) = state.phase();
         let live = || state.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
         let over = phase.is_over();
+        let task = tether.adoption.as_ref().and_then(|adoption| adoption.task.as_ref());
         let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
         let sum = |values: Vec<Option<f64>>| {
             let known: Vec<f64> = values.into_iter().flatten().collect();
@@ -84,10 +87,10 @@ impl Inner {
             rss_bytes: live().filter_map(|sampled| sampled.row.rss_bytes).reduce(|a, b| a + b),
             gpu_bytes: None,
             ports: state.sample.ports.clone(),
-            exit_code: state.exit.as_ref().and_then(|exit| exit.code),
+            exit_code: state.exit.as_ref().and_then(|exit| exit.code).or(state.said_code),
             signal: state.exit.as_ref().and_then(|exit| exit.signal.clone()),
             adopted: tether.adopted,
-            owner,
+            owner: owner.or_else(|| task.map(|_| OWNER.to_owned())),
             not_after: Some(tether.not_after_wall).filter(|_| tether.adoption.is_none()),
             containment,
             command: tether.command.clone(),
@@ -336,7 +339,7 @@ impl super::Runtime {
                 inner.sample_one(&session);
             }
         }
-        inner.all().iter().map(|session| inner.session_row(session)).collect()
+        inner.all().iter().map(|session| inner.session_row(session)).chain(inner.idle_rows()).collect()
     }
 
     /// Returns the tree of a session as it was last sampled.

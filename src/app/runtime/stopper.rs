@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::adopted::{HOLDS_US, NO_WARDEN, only_ours};
+use super::adopted::{NO_WARDEN, only_ours};
 use super::hosts::{SessionHost, guard, is_open, named};
 use super::launch::grace;
 use super::session::Session;
@@ -51,7 +51,14 @@ pub(super) struct How<'a> {
 
 impl Inner {
     pub(super) fn stop(self: &Arc<Self>, request: &StopRequest) -> Result<Receipt, AppError> {
-        let session = self.find(&request.session)?;
+        let session = match self.find(&request.session) {
+            Ok(session) => session,
+            Err(error) if error.kind == ErrorKind::Refused => {
+                let idle = self.idle_task(&request.session).ok_or(error)?;
+                return self.stop_idle(&idle, request);
+            }
+            Err(error) => return Err(error),
+        };
         let how = How {
             grace_s: request.grace_s,
             force: request.force.unwrap_or(false),
@@ -224,9 +231,7 @@ impl Inner {
             let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
             return Err(AppError::new(ErrorKind::Refused, message));
         }
-        if self.holds_us(&session.tether()) {
-            return Err(AppError::new(ErrorKind::Refused, format!("{} was not stopped: {HOLDS_US}", session.id)));
-        }
+        self.check_guest(session, how)?;
         let grace_s = grace(how.grace_s.or(Some(session.tether().grace_s)))?;
         let timeout = how.timeout_s.map(stop_timeout).transpose()?;
         let begun = Instant::now();
@@ -244,7 +249,9 @@ impl Inner {
             if taken.is_err() {
                 session.state().stopping = false;
             }
-            Some(taken?)
+            let lock = taken?;
+            self.keep_task(session).inspect_err(|_| session.state().stopping = false)?;
+            Some(lock)
         };
         let mut tether = self.reread(session);
         if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run) {
@@ -309,6 +316,7 @@ impl Inner {
             }
         }
         if !told {
+            self.mark_task(&host.tether, &mut receipt);
             self.journal(how, &mut receipt);
         }
         if !how.dry_run {
