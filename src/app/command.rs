@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
+use super::cookbook::ledger::Claimed;
 use crate::lifecycle::identity::{Identity, StartToken};
 use crate::lifecycle::journal::Entries;
 use crate::lifecycle::plan::Choice;
@@ -371,6 +372,9 @@ pub struct Orphans {
     pub swept: Vec<Receipt>,
     /// With `adopt`: what came of it, for each session whose manager is gone.
     pub adopted: Vec<Adopted>,
+    /// What Cookbook has written down of processes: shown, and never acted on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cookbook: Vec<Claimed>,
     /// Counters.
     pub report: ReapReport,
     /// It was asked to end them.

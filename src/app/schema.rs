@@ -217,7 +217,7 @@ fn results() -> Value {
         "orphans": object(
             &json!({ "orphans": list("session"), "quarantined": list("quarantined"), "swept": list("receipt"),
                 "adopted": list("adopted"), "report": { "type": "object" } }),
-            &json!({}),
+            &json!({ "cookbook": list("claimed") }),
         ),
         "recipes": object(&json!({ "recipes": list("recipe") }), &json!({})),
         "subscribe": empty(),
@@ -314,6 +314,11 @@ fn rows() -> Value {
         ),
         "adopted": object(
             &json!({ "session": text(), "adopted": { "type": "boolean" }, "reason": text() }),
+            &json!({}),
+        ),
+        "claimed": object(
+            &json!({ "file": text(), "id": text(), "what": text(), "pid": { "oneOf": [reference("pid"), { "type": "null" }] },
+                "start_token": nullable("string"), "verdict": reference("verdict"), "reason": text() }),
             &json!({}),
         ),
         "quarantined": object(&json!({ "path": text(), "reason": text() }), &json!({})),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::support::{Batch, World, rows};
+use crate::support::{Batch, Entry, Host, World, python, rows};
 
 /// The user's own server, where Cookbook has its sessions; private to the test.
 const THEIRS: &str = "default";
@@ -317,4 +317,96 @@ fn without_a_data_directory_there_is_nothing_of_it() {
     assert_eq!(world.run(&["stop", "serve-0000000a"]).0, 4);
     assert!(world.ledger.is_alive("root"));
     assert_eq!(kitchen.state(), STATE);
+}
+
+/// What Cookbook has written down of processes is judged, shown, and left alone, whatever is asked.
+#[test]
+fn grants_and_jobs_are_judged_and_never_acted_on() {
+    let kitchen = Kitchen::new(r#"{"tasks": []}"#);
+    let world = &kitchen.world;
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+    let pids: Vec<i64> = bystanders.pids().into_iter().collect();
+    let token = |pid: i64| Entry::of_pid(i32::try_from(pid).unwrap(), "bystander").unwrap().token();
+    let reused = format!("{}0", token(pids[1]));
+    let ticks = token(pids[2]).rsplit_once(':').unwrap().1.to_owned();
+    let grants = json!({
+        "a-owned": { "owner": "agent", "pid": pids[0], "start_token": token(pids[0]), "lifetime": "cleanup" },
+        "b-reused": { "owner": "agent", "pid": pids[1], "start_token": reused },
+        "c-old": { "owner": "agent", "pid": pids[2], "start_token": format!("procfs:{ticks}") },
+        "d-ps": { "owner": "agent", "pid": pids[3], "start_token": "ps:Sun Nov 29 19:41:02 2026" },
+        "e-windows": { "owner": "agent", "pid": pids[4], "start_token": "win32:133500000000000000" },
+        "f-boot": { "owner": "agent", "pid": pids[4], "start_token": "procfs:00000000-0000-0000-0000-000000000000:1" },
+        "g-released": { "owner": "agent", "pid": pids[0], "start_token": token(pids[0]), "released_at": 1.5 },
+    });
+    let jobs = json!({
+        "j1": { "command": "wget --password hunter2hunter2", "status": "running", "pid": pids[0], "start_token": token(pids[0]) },
+        "j2": { "command": "true", "status": "done", "pid": pids[0], "start_token": token(pids[0]) },
+    });
+    let files = [("data/containment_grants.json", grants.to_string()), ("data/bg_jobs.json", jobs.to_string())];
+    for (name, text) in &files {
+        fs::write(world.path(name), text).unwrap();
+    }
+    for words in [&["orphans"][..], &["orphans", "--reap"], &["orphans", "--adopt"]] {
+        let (_, answer) = world.run(words);
+        let seen: Vec<(&str, &str)> = rows(&answer, "cookbook")
+            .map(|claim| (claim["id"].as_str().unwrap(), claim["verdict"].as_str().unwrap()))
+            .collect();
+        let expected = [
+            ("a-owned", "owned"),
+            ("b-reused", "foreign"),
+            ("c-old", "foreign"),
+            ("d-ps", "unverifiable"),
+            ("e-windows", "unverifiable"),
+            ("f-boot", "gone"),
+            ("j1", "owned"),
+        ];
+        assert_eq!(seen, expected, "{answer:#}");
+        assert!(!answer.to_string().contains("hunter2"), "{answer:#}");
+        bystanders.assert_untouched();
+    }
+    let (_, doctor) = world.run(&["doctor"]);
+    let check = rows(&doctor, "checks").find(|check| check["name"] == "containment_grants.json").unwrap();
+    assert_eq!(check["detail"], "7 records, open: 1 owned, 1 gone, 2 foreign, 2 unverifiable", "{doctor:#}");
+    assert_eq!(world.run(&["stop", "a-owned"]).0, 4, "a claim is no session");
+    fs::write(world.path("data/bg_jobs.json"), "[").unwrap();
+    let (_, doctor) = world.run(&["doctor"]);
+    assert!(
+        rows(&doctor, "checks").any(|check| check["name"] == "bg_jobs.json" && check["state"] == "warn"),
+        "{doctor:#}"
+    );
+    assert_eq!(world.text(files[0].0), files[0].1);
+    assert_eq!(fs::read_dir(world.path("data")).unwrap().count(), 3, "nothing was written beside them");
+}
+
+#[test]
+fn presets_are_recipes() {
+    let kitchen = Kitchen::new("{}");
+    let world = &kitchen.world;
+    let script = world.python("leaf('served')");
+    let presets = json!([
+        { "name": "mine", "cmd": format!("A=1 {} {script}", python()), "port": 8000 },
+        { "name": "far", "cmd": "vllm serve x", "remoteHost": "gpu1" },
+        { "name": "odd", "cmd": "rm -rf /nowhere" },
+    ]);
+    fs::write(&kitchen.file, json!({ "tasks": [], "presets": presets }).to_string()).unwrap();
+    let (_, answer) = world.run(&["recipes"]);
+    let of = |name: &str| {
+        rows(&answer, "recipes").find(|row| row["name"] == name).unwrap_or_else(|| panic!("{name}\n{answer:#}"))
+    };
+    assert_eq!(
+        (&of("mine")["source"], &of("mine")["kind"], &of("mine")["available"]),
+        (&json!("cookbook"), &json!("serve"), &json!(true))
+    );
+    for (name, part) in [("far", "gpu1"), ("odd", "model server")] {
+        assert_eq!(of(name)["available"], false);
+        assert!(of(name)["reason"].as_str().unwrap().contains(part), "{answer:#}");
+        let (code, refused) = world.run(&["launch", name]);
+        assert_eq!((code, &refused["error"]["kind"]), (3, &json!("refused")), "{refused:#}");
+    }
+    let mut batch = world.batch();
+    let session = world.launch_recipe(&mut batch, "mine", Host::Tmux);
+    world.ledger.await_roles(&["served"]);
+    assert_eq!(listed(&mut batch, &session.id)["owner"], Value::Null, "it is ours");
+    let receipt = batch.stop(&session.id);
+    assert_eq!((&receipt["dead"], world.ledger.is_alive("served")), (&json!(true), false), "{receipt:#}");
 }

@@ -1,7 +1,7 @@
 //! What Cookbook (the web application of odysseus) has on disk: its tasks, its presets, and what it writes down of
 //! processes. Used by `runtime`, and only where a data directory is configured.
 //!
-//! - [`state`] and [`pane`] are pure.
+//! - [`state`], [`pane`], [`preset`] and [`ledger`] are pure.
 //! - [`file`] reads the state file, and replaces it.
 //!
 //! Invariants, as absences:
@@ -10,5 +10,7 @@
 //! - No other file of it is ever written.
 
 pub mod file;
+pub mod ledger;
 pub mod pane;
+pub mod preset;
 pub mod state;

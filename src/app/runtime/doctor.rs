@@ -19,6 +19,7 @@ impl Inner {
         checks.push(self.namespace_check());
         checks.push(self.config_check());
         checks.extend(self.cookbook_check());
+        checks.extend(self.claim_checks());
         checks
     }
 

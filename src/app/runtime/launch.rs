@@ -102,6 +102,9 @@ impl Inner {
                 "machine {machine:?}: this version launches on this computer only; leave it out or say \"local\""
             )));
         }
+        if let Some((recipe, why)) = recipe.and_then(|recipe| Some((recipe, recipe.refused.as_deref()?))) {
+            return Err(AppError::new(ErrorKind::Refused, format!("recipe {:?} is not launched: {why}", recipe.name)));
+        }
         let command = recipe.map(|recipe| &recipe.command).or(request.command.as_ref());
         let argv = command.map(CommandLine::argv).unwrap_or_default();
         let blank = matches!(command, Some(CommandLine::Line(line)) if line.trim().is_empty());

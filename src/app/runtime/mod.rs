@@ -7,6 +7,7 @@
 mod adopt;
 mod adopted;
 mod ceilings;
+mod claims;
 mod control;
 mod doctor;
 mod enter;

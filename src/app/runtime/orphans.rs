@@ -74,7 +74,8 @@ impl Inner {
         if reaped && only.is_none() {
             report.ended = self.tell_ended();
         }
-        Ok(Orphans { orphans, quarantined, swept, adopted, report, reaped, adopts: wish == Wish::Adopt })
+        let cookbook = if only.is_none() { self.claims() } else { Vec::new() };
+        Ok(Orphans { orphans, quarantined, swept, adopted, cookbook, report, reaped, adopts: wish == Wish::Adopt })
     }
 
     /// Ends one orphan. Of all orphans only those are ended of which the preview that was confirmed has shown
