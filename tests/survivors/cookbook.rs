@@ -410,3 +410,35 @@ fn presets_are_recipes() {
     let receipt = batch.stop(&session.id);
     assert_eq!((&receipt["dead"], world.ledger.is_alive("served")), (&json!(true), false), "{receipt:#}");
 }
+
+/// A name like an agent shell's is nothing; its whole launcher is, and only when somebody asks.
+#[test]
+fn an_agent_shell_of_an_older_version_is_told_by_its_launcher() {
+    let kitchen = Kitchen::new(r#"{"tasks": []}"#);
+    let world = &kitchen.world;
+    let home = format!("HOME={}", world.path("data").display());
+    let shell = ["/bin/bash", "--noprofile", "--norc"];
+    let new = |name: &str, launcher: &[&str]| {
+        let mut argv = vec!["new-session", "-d", "-s", name];
+        argv.extend(launcher);
+        argv.extend(shell);
+        kitchen.ask(&argv);
+    };
+    new("ody-agent-1", &["env", &home, "TERM=xterm", "LINES=30"]);
+    new("ody-agent-2", &["env", "HOME=/root"]);
+    let mut batch = world.batch();
+    assert_eq!(batch.ok(json!({ "cmd": "list" }))["sessions"], json!([]), "only on request");
+    let mut adopt = |name: &str| {
+        let answer = batch.ok(json!({ "cmd": "adopt", "tmux": { "session": name } }));
+        let id = answer["session"].as_str().unwrap().to_owned();
+        let notes = answer["notes"].to_string();
+        (listed(&mut batch, &id)["kind"].as_str().unwrap().to_owned(), id, notes)
+    };
+    let (kind, agent, notes) = adopt("ody-agent-1");
+    assert_eq!((kind.as_str(), agent.starts_with("agent-")), ("agent", true), "{notes}");
+    let (kind, other, notes) = adopt("ody-agent-2");
+    assert_eq!((kind.as_str(), notes.contains("home is not the data directory")), ("shell", true), "{notes}");
+    assert_eq!(batch.stop(&agent)["dead"], true);
+    assert!(!kitchen.has("ody-agent-1") && kitchen.has("ody-agent-2"));
+    assert_eq!(batch.stop(&other)["dead"], true);
+}

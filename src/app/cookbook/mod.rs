@@ -1,7 +1,7 @@
 //! What Cookbook (the web application of odysseus) has on disk: its tasks, its presets, and what it writes down of
 //! processes. Used by `runtime`, and only where a data directory is configured.
 //!
-//! - [`state`], [`pane`], [`preset`] and [`ledger`] are pure.
+//! - [`state`], [`pane`], [`preset`], [`ledger`] and [`legacy`] are pure.
 //! - [`file`] reads the state file, and replaces it.
 //!
 //! Invariants, as absences:
@@ -11,6 +11,7 @@
 
 pub mod file;
 pub mod ledger;
+pub mod legacy;
 pub mod pane;
 pub mod preset;
 pub mod state;

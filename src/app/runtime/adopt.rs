@@ -12,6 +12,7 @@ use super::tasks::ASKED;
 use super::{Inner, not_found};
 use crate::app::command::{Launched, TmuxPlace, TmuxRef};
 use crate::app::contract::{HostKind, Kind};
+use crate::app::cookbook::legacy;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::{Pin, Pinned};
 use crate::lifecycle::clock;
@@ -63,6 +64,7 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Refused, message));
         }
         let rows = panes_at_rest(&found)?;
+        let mut notes = vec![NO_WARDEN.to_owned()];
         let tether = if let Some(known) = known {
             let _lock = self.take_lock(&known.id, LOCK_PATIENCE)?;
             let before = self.reread(&known);
@@ -76,7 +78,14 @@ impl Inner {
             known.forget_end(tether.clone());
             tether
         } else {
-            let tether = self.guest_tether(self.guest(&found), &found, &rows)?;
+            let mut guest = self.guest(&found);
+            if let Some(agent) = self.agent_shell(&found, &rows) {
+                match agent {
+                    Ok(()) => (guest.kind, guest.id) = (Kind::Agent, self.fresh_id(Kind::Agent)),
+                    Err(why) => notes.push(format!("it is named like an agent shell of Cookbook, and is none: {why}")),
+                }
+            }
+            let tether = self.guest_tether(guest, &found, &rows)?;
             self.save_adopted(&tether)?;
             let session = Session::new(tether.clone(), None, None);
             let unknown = || AppError::new(ErrorKind::Internal, "an adopted tether of an unknown kind");
@@ -84,7 +93,6 @@ impl Inner {
             tether
         };
         self.changed();
-        let mut notes = vec![NO_WARDEN.to_owned()];
         notes.extend(rows.iter().find(|row| row.linked).map(|row| {
             let window = row.window;
             format!(
@@ -191,6 +199,18 @@ impl Inner {
         let free = |id: &&str| !self.lock().by_id.contains_key(*id) && !self.store.tether_path(id).exists();
         let id = named.filter(free).map_or_else(|| self.fresh_id(kind), str::to_owned);
         Guest { id, name: found.name.clone(), kind }
+    }
+
+    /// Tells whether a session is an agent shell of Cookbook, where it is named like one.
+    fn agent_shell(&self, found: &Found, rows: &[PaneRow]) -> Option<Result<(), &'static str>> {
+        let dir = self.cookbook.as_ref()?.file.path().parent()?;
+        if !found.name.starts_with(legacy::PREFIX) {
+            return None;
+        }
+        let [row] = rows else { return Some(Err("it has several panes")) };
+        let Some(pid) = root_of(row) else { return Some(Err("nothing runs in it")) };
+        let started = found.server.start_command(&row.pane).unwrap_or_default();
+        Some(legacy::check(&started, &self.inspector.argv(pid), dir))
     }
 
     /// Binds the roots of all panes, and returns the record of the session.

@@ -35,7 +35,8 @@ impl Inner {
             if let Some(known) = sessions.by_id.get(&tether.session) {
                 let mut state = known.state();
                 if !state.stopping && !state.settled {
-                    state.tether = tether;
+                    // Another manager may have acted on a task that was bound here in memory only.
+                    (state.tether, state.borrowed) = (tether, false);
                 }
                 continue;
             }

@@ -280,8 +280,12 @@ impl Inner {
         if let Some(session) = sessions.by_id.get(reference) {
             return Ok(Arc::clone(session));
         }
-        let named: Vec<&Arc<Session>> =
-            sessions.by_id.values().filter(|session| session.state().tether.name == reference).collect();
+        let is_named = |session: &&Arc<Session>| {
+            let state = session.state();
+            let task = state.tether.adoption.as_ref().and_then(|adoption| adoption.task.as_deref());
+            state.tether.name == reference || task == Some(reference)
+        };
+        let named: Vec<&Arc<Session>> = sessions.by_id.values().filter(is_named).collect();
         let ids: Vec<&str> = named.iter().map(|session| &session.id).chain(&idle).map(String::as_str).collect();
         match named.as_slice() {
             _ if ids.len() > 1 => {
