@@ -4,9 +4,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Entry, Host, World, python, rows};
+use crate::support::{Batch, Entry, Host, World, eventually, process_state, python, rows};
 
 /// The user's own server, where Cookbook has its sessions; private to the test.
 const THEIRS: &str = "default";
@@ -317,6 +318,34 @@ fn without_a_data_directory_there_is_nothing_of_it() {
     assert_eq!(world.run(&["stop", "serve-0000000a"]).0, 4);
     assert!(world.ledger.is_alive("root"));
     assert_eq!(kitchen.state(), STATE);
+    // Cookbook's own variable names one, too.
+    let mut argv = world.binary();
+    argv.extend(["ls", "--json"].map(str::to_owned));
+    let output = world.command(&argv).env("ODYSSEUS_DATA_DIR", world.path("data")).output().unwrap();
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(rows(&list, "sessions").any(|row| row["session"] == "serve-0000000a"), "{list:#}");
+}
+
+/// A tmux server that does not answer is no absence: its tasks are shown, and nothing is said to be stopped.
+#[test]
+fn a_server_that_does_not_answer_makes_a_task_unverifiable() {
+    let kitchen = Kitchen::new(ONE);
+    let world = &kitchen.world;
+    kitchen.session("serve-0000000a", "marked $FX/heard; log root; while :; do sleep 0.1; done");
+    world.ledger.await_roles(&["root"]);
+    let server = world.server_on(THEIRS);
+    server.signal(Signal::STOP);
+    eventually("the stop of the server", || process_state(server.entry.pid) == Some('T'));
+    let mut batch = world.batch();
+    let row = listed(&mut batch, "serve-0000000a");
+    assert_eq!((&row["phase"], &row["verdict"]), (&json!("unverifiable"), &json!("unverifiable")), "{row:#}");
+    let error = batch.error(json!({ "cmd": "stop", "session": "n" }));
+    assert_eq!(error["kind"], "unverifiable", "{error}");
+    assert_eq!((world.text("heard").as_str(), kitchen.state().as_str()), ("", ONE));
+    server.signal(Signal::CONT);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let receipt = batch.ok(json!({ "cmd": "stop", "session": "n", "force": true }));
+    assert_eq!((&receipt["dead"], kitchen.state()), (&json!(true), ONE.replace("running", "stopped")), "{receipt:#}");
 }
 
 /// What Cookbook has written down of processes is judged, shown, and left alone, whatever is asked.

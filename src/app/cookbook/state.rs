@@ -42,8 +42,6 @@ pub struct Task {
     pub remote: String,
     /// The command; may hold secrets.
     pub command: String,
-    /// When it was made, in seconds since the Unix epoch.
-    pub made: Option<u64>,
 }
 
 /// A way to serve a model.
@@ -232,7 +230,6 @@ struct RawTask {
     r#type: Value,
     status: Value,
     remote_host: Value,
-    ts: Value,
     payload: RawPayload,
 }
 
@@ -269,13 +266,7 @@ fn task(raw: &str) -> Option<Task> {
         status: text_of(&[&raw.status]),
         remote: text_of(&[&raw.remote_host, &raw.payload.remote_host]),
         command: text_of(&[&raw.payload.cmd]),
-        made: raw.ts.as_f64().filter(|ms| (0.0..1e15).contains(ms)).map(seconds),
     })
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 10^15")]
-fn seconds(ms: f64) -> u64 {
-    (ms / 1000.0) as u64
 }
 
 #[derive(Default, Deserialize)]
@@ -332,8 +323,8 @@ mod tests {
         assert_eq!(sessions(&state), ["serve-0000000a", "cookbook-0000000b", "serve-0000000c", "serve-0000000d"]);
         assert_eq!(state.odd, 3);
         let first = &state.tasks[0];
-        let seen = (first.name.as_str(), first.kind, first.status.as_str(), first.remote.as_str(), first.made);
-        assert_eq!(seen, ("Qwen", Kind::Serve, "running", "", Some(1_700_000_000)));
+        let seen = (first.name.as_str(), first.kind, first.status.as_str(), first.remote.as_str());
+        assert_eq!(seen, ("Qwen", Kind::Serve, "running", ""));
         let second = &state.tasks[1];
         assert_eq!((second.name.as_str(), second.kind, second.remote.as_str()), ("org/m", Kind::Download, "gpu1"));
         assert_eq!(state.presets.len(), 2);

@@ -31,7 +31,8 @@ const PROTOCOL: u32 = 1;
 
 impl Inner {
     pub(super) fn hello(&self) -> Answer {
-        let features = ["launch", "pty", "tmux", "warden", "subscribe", "sweep", "confirm", "pidfd"];
+        let features =
+            ["launch", "pty", "tmux", "warden", "subscribe", "sweep", "confirm", "pidfd", "adopt", "cookbook"];
         Answer::Hello(json!({
             "protocol": PROTOCOL,
             "version": env!("CARGO_PKG_VERSION"),
@@ -59,7 +60,7 @@ impl Inner {
             let (tether, over) = (session.tether(), session.phase().0.is_over());
             self.containment(&tether, !over)
         };
-        let adoption = self.adoption_detail(&session.tether());
+        let adoption = (!session.phase().0.is_over()).then(|| self.adoption_detail(&session.tether())).flatten();
         let state = session.state();
         let tether = &state.tether;
         let (phase, detail) = state.phase();

@@ -258,7 +258,10 @@ impl Inner {
             // Said in the record before the first signal: its warden does not start it again.
             (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
         }
-        let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
+        // What is left of work that its pane says has ended is a shell.
+        let shell = session.state().said.as_ref().is_some_and(|(phase, _)| phase.is_over());
+        let ladder = if shell { Ladder::terminal(Duration::ZERO) } else { tether.ladder() };
+        let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..ladder };
         let mut notes: Vec<String> = tether.adoption.iter().map(|_| NO_WARDEN.to_owned()).collect();
         if !how.dry_run {
             self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });

@@ -1,6 +1,7 @@
 //! Cookbook's tasks as sessions. A task whose tmux session is here is bound in memory, like an adopted one, and shown;
 //! nothing of it is recorded before a person acts. All others are rows and nothing more.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,8 @@ struct Looked {
     /// `None` where nobody can look at processes.
     identity: Option<Identity>,
     panes: Vec<PaneRow>,
+    /// When its sessions were made, in seconds since the Unix epoch.
+    made: BTreeMap<SessionId, u64>,
 }
 
 impl Cookbook {
@@ -136,10 +139,12 @@ impl Inner {
         let blind = self.inspector.kind() == InspectorKind::None;
         let identity = if blind { None } else { Some(self.identify(pid)?) };
         let panes = server.all_panes().map_err(|error| tmux(&error))?;
-        if panes.iter().any(|row| row.server != pid) {
+        let sessions = server.sessions().map_err(|error| tmux(&error))?;
+        if panes.iter().map(|row| row.server).chain(sessions.iter().map(|row| row.server)).any(|it| it != pid) {
             return Err(unknown(format!("another tmux server answers than process {pid}, which listens")));
         }
-        Ok(Some(Looked { server, pid, identity, panes }))
+        let made = sessions.into_iter().map(|row| (row.session, row.created)).collect();
+        Ok(Some(Looked { server, pid, identity, panes, made }))
     }
 
     /// Takes a task for a session where its tmux session is here; returns it otherwise.
@@ -173,7 +178,7 @@ impl Inner {
         let Some(identity) = looked.identity.clone() else {
             return idle(task, Place::Blind(Box::new(looked.server.clone()), session, looked.pid));
         };
-        let created = task.made.unwrap_or_else(clock::wall_seconds);
+        let created = looked.made.get(&session).copied().unwrap_or_else(clock::wall_seconds);
         let found = Found { server: looked.server.clone(), identity, session, name: task.session.clone(), created };
         // A person has adopted it by hand.
         if self.session_in(&found).is_some_and(|session| !session.state().borrowed && !session.state().settled) {
