@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-use super::command::{Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest, WaitFor, WaitRequest};
+use super::command::{
+    Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest, TmuxRef, WaitFor, WaitRequest,
+};
 use super::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::InspectorKind;
@@ -68,6 +70,8 @@ pub enum Action {
     Logs(Logs),
     /// Wait until a session has come to something
     Wait(Wait),
+    /// Take in a tmux session that was not launched by cookbook-tui; nobody is signalled
+    Adopt(Adopt),
     /// Attach this terminal to a session in tmux
     Attach(Session),
     /// Let a session live longer
@@ -232,6 +236,19 @@ pub struct Orphans {
     pub output: Json,
 }
 
+/// Arguments of `adopt`.
+#[derive(Debug, ClapArgs)]
+pub struct Adopt {
+    /// Its id ($N) or its whole name in tmux
+    pub session: String,
+    /// Name or path of the tmux server's socket [default: Cookbook's, then our own]
+    #[arg(long)]
+    pub socket: Option<String>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
 /// Arguments of `screen`.
 #[derive(Debug, ClapArgs)]
 pub struct Screen {
@@ -345,6 +362,7 @@ impl Action {
             | Self::Send(_)
             | Self::Logs(_)
             | Self::Wait(_)
+            | Self::Adopt(_)
             | Self::Extend(_)
             | Self::Orphans(_)
             | Self::Dismiss(_)
@@ -398,6 +416,10 @@ impl Action {
                     timeout_s: wait.timeout,
                 };
                 (Command::Wait(request), wait.output)
+            }
+            Self::Adopt(adopt) => {
+                let tmux = TmuxRef { socket: adopt.socket.clone(), session: adopt.session.clone() };
+                (Command::Adopt { tmux }, adopt.output)
             }
             Self::Extend(extend) => {
                 let command = Command::Extend { session: extend.session.clone(), ceiling_s: extend.seconds };

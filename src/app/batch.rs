@@ -98,6 +98,7 @@ impl Batch<'_> {
             | Command::Stop(_)
             | Command::Sweep(_)
             | Command::Orphans(_)
+            | Command::Adopt { .. }
             | Command::Extend { .. }
             | Command::Dismiss { .. }
             | Command::Doctor {}

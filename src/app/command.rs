@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
+use super::cookbook::ledger::Claimed;
 use crate::lifecycle::identity::{Identity, StartToken};
 use crate::lifecycle::journal::Entries;
 use crate::lifecycle::plan::Choice;
@@ -79,6 +80,11 @@ pub enum Command {
     Sweep(SweepRequest),
     /// What is left of sessions without a manager.
     Orphans(OrphansRequest),
+    /// Takes in a tmux session that was not launched by us; signals nobody.
+    Adopt {
+        /// Which one.
+        tmux: TmuxRef,
+    },
     /// Lets a session live longer.
     Extend {
         /// Which session.
@@ -233,6 +239,17 @@ pub struct OrphansRequest {
     pub end_kept: Option<Vec<Choice>>,
 }
 
+/// A tmux session as a person names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TmuxRef {
+    /// Name or path of the server's socket; without it Cookbook's server and our own are looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<String>,
+    /// `$N`, or the whole name.
+    pub session: String,
+}
+
 /// What came of the adoption of one session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adopted {
@@ -255,7 +272,7 @@ pub struct TmuxPlace {
     pub pane_id: String,
 }
 
-/// The answer to `launch`.
+/// The answer to `launch` and `adopt`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Launched {
     /// The session's id.
@@ -355,6 +372,9 @@ pub struct Orphans {
     pub swept: Vec<Receipt>,
     /// With `adopt`: what came of it, for each session whose manager is gone.
     pub adopted: Vec<Adopted>,
+    /// What Cookbook has written down of processes: shown, and never acted on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cookbook: Vec<Claimed>,
     /// Counters.
     pub report: ReapReport,
     /// It was asked to end them.
@@ -406,7 +426,7 @@ pub enum CheckState {
 pub enum Answer {
     /// To `hello`.
     Hello(Value),
-    /// To `launch`.
+    /// To `launch` and `adopt`.
     Launched(Launched),
     /// To `wait`.
     Waited(Waited),

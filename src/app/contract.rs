@@ -171,7 +171,7 @@ pub struct SessionRow {
     pub exit_code: Option<i32>,
     /// Name of the signal that ended the workload, for example `TERM`.
     pub signal: Option<String>,
-    /// Its launcher was gone, and another manager has taken it over.
+    /// Its launcher was gone, and another manager has taken it over; or it was not launched by us.
     pub adopted: bool,
     /// The manager that owns it, where that is not this one.
     pub owner: Option<String>,

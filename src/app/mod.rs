@@ -7,6 +7,7 @@ pub mod cockpit;
 pub mod command;
 pub mod config;
 pub mod contract;
+pub mod cookbook;
 pub mod error;
 pub mod event;
 mod foreground;

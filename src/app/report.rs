@@ -297,7 +297,14 @@ fn orphans(orphans: &Orphans) -> String {
     for receipt in &orphans.swept {
         text.push_str(&self::receipt(receipt));
     }
-    if text.is_empty() {
+    let nobody = text.is_empty();
+    for claim in &orphans.cookbook {
+        let pid = claim.pid.map_or_else(|| "-".into(), |pid| pid.to_string());
+        let (id, what) = (escape(&claim.id), escape(&claim.what));
+        let verdict = claim.verdict.name();
+        writeln!(text, "Cookbook's, {}: {id}: {pid} {verdict}, {}: {what}", claim.file, claim.reason).ok();
+    }
+    if nobody {
         text.push_str(if orphans.adopts { "nobody to adopt\n" } else { "no orphans\n" });
     }
     text

@@ -118,6 +118,16 @@ fn request() -> Value {
                 "confirm": list("identity"), "end_kept": list("choice") }),
         ),
         (
+            "adopt",
+            json!({ "tmux": {
+                "type": "object",
+                "required": ["session"],
+                "properties": { "socket": { "type": "string" }, "session": { "type": "string" } },
+                "additionalProperties": false,
+            } }),
+            json!({}),
+        ),
+        (
             "extend",
             json!({ "session": { "type": "string" }, "ceiling_s": { "type": "number", "exclusiveMinimum": 0 } }),
             json!({}),
@@ -180,6 +190,7 @@ fn results() -> Value {
             &json!({}),
         ),
         "launch": reference("launched"),
+        "adopt": reference("launched"),
         "wait": object(
             &json!({ "phase": reference("phase") }),
             &json!({ "exit_code": nullable("integer"), "signal": nullable("string"), "match": { "type": "string" } }),
@@ -206,7 +217,7 @@ fn results() -> Value {
         "orphans": object(
             &json!({ "orphans": list("session"), "quarantined": list("quarantined"), "swept": list("receipt"),
                 "adopted": list("adopted"), "report": { "type": "object" } }),
-            &json!({}),
+            &json!({ "cookbook": list("claimed") }),
         ),
         "recipes": object(&json!({ "recipes": list("recipe") }), &json!({})),
         "subscribe": empty(),
@@ -309,6 +320,11 @@ fn rows() -> Value {
         ),
         "adopted": object(
             &json!({ "session": text(), "adopted": { "type": "boolean" }, "reason": text() }),
+            &json!({}),
+        ),
+        "claimed": object(
+            &json!({ "file": text(), "id": text(), "what": text(), "pid": { "oneOf": [reference("pid"), { "type": "null" }] },
+                "start_token": nullable("string"), "verdict": reference("verdict"), "reason": text() }),
             &json!({}),
         ),
         "quarantined": object(&json!({ "path": text(), "reason": text() }), &json!({})),

@@ -14,6 +14,8 @@ use nix::sys::signal::{SigSet, Signal};
 use super::args::{Action, Args};
 use super::cockpit::Bridge;
 use super::config::{self, Config, Inputs};
+use super::cookbook::file::StateFile;
+use super::cookbook::preset::offer;
 use super::error::{AppError, ErrorKind, Exit};
 use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
@@ -226,7 +228,18 @@ fn load(args: &Args, paths: &Paths) -> Result<Config, AppError> {
         path: std::env::var_os("PATH"),
         home: paths.home.clone(),
     };
-    config::load(&inputs).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))
+    let mut config = config::load(&inputs).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))?;
+    if config.cookbook.data_dir.is_none() {
+        let data_dir = std::env::var_os("ODYSSEUS_DATA_DIR").filter(|dir| !dir.is_empty());
+        config.cookbook.data_dir = data_dir.map(|dir| inputs.cwd.join(dir));
+    }
+    if let Some(dir) = &config.cookbook.data_dir {
+        match StateFile::of(dir).load() {
+            Ok(state) => offer(&mut config.recipes, state.presets),
+            Err(reason) => config.notes.push(format!("nothing of Cookbook is shown: {reason}")),
+        }
+    }
+    Ok(config)
 }
 
 /// The directory's own configuration is acted on only once a person has said so.

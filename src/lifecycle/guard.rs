@@ -47,6 +47,11 @@ impl Guard {
         pid == self.me
     }
 
+    /// Tells whether `pid` is ourselves or one of our ancestors: whatever holds it holds us.
+    pub fn holds_us(&self, pid: Pid) -> bool {
+        pid == self.me || self.ancestors.contains(&pid)
+    }
+
     /// Returns why a process must never be signalled, if so.
     pub fn protects(&self, facts: &Facts) -> Option<String> {
         if facts.pid <= INIT {

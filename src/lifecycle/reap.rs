@@ -12,6 +12,8 @@ pub struct View {
     pub same_boot: bool,
     /// The record is of our own pid and time namespace.
     pub same_namespaces: bool,
+    /// It was not launched by us: only a person ends it.
+    pub guest: bool,
     /// It outlives its manager on purpose.
     pub background: bool,
     /// Its ceiling has come.
@@ -58,6 +60,9 @@ pub fn decide(view: &View) -> Decision {
     }
     if !view.same_boot {
         return Decision::AlreadyGone;
+    }
+    if view.guest {
+        return Decision::Keep;
     }
     // An unverifiable spawner may be alive: its session is not swept behind its back.
     let attended = !matches!(view.spawner, Gone | Foreign);
@@ -127,6 +132,7 @@ mod tests {
         View {
             same_boot: true,
             same_namespaces: true,
+            guest: false,
             background: false,
             expired: false,
             spawner: Gone,
@@ -156,6 +162,9 @@ mod tests {
         check(|v| (v.background, v.workload) = (true, Owned), Decision::Keep);
         check(|v| (v.background, v.expired, v.workload) = (true, true, Owned), Decision::TearDown);
         check(|v| (v.spawner, v.expired, v.workload) = (Owned, true, Owned), Decision::TearDown);
+        check(|v| (v.guest, v.expired, v.workload) = (true, true, Owned), Decision::Keep);
+        check(|v| (v.guest, v.same_boot, v.workload) = (true, false, Owned), Decision::AlreadyGone);
+        check(|v| (v.guest, v.same_namespaces) = (true, false), Decision::Quarantine);
         check(|v| (v.settled, v.warden) = (true, Some(Owned)), Decision::Keep);
         check(|v| (v.settled, v.warden) = (true, Some(Gone)), Decision::AlreadyGone);
     }
@@ -207,7 +216,7 @@ mod tests {
     /// Nobody who is not verified is ever ended, and nothing that may live is ever forgotten.
     #[test]
     fn the_whole_table_keeps_the_two_promises() {
-        for bits in 0..32_u8 {
+        for bits in 0..64_u8 {
             let on = |bit: u8| bits & (1 << bit) != 0;
             for spawner in VerdictKind::ALL {
                 for warden in VerdictKind::ALL {
@@ -218,6 +227,7 @@ mod tests {
                             background: on(2),
                             expired: on(3),
                             populated: on(4),
+                            guest: on(5),
                             spawner,
                             warden: Some(warden),
                             workload,
@@ -227,7 +237,7 @@ mod tests {
                         let decision = decide(&view);
                         if decision == Decision::TearDown {
                             assert!(warden == Owned || workload == Owned);
-                            assert!(view.same_boot && view.same_namespaces);
+                            assert!(view.same_boot && view.same_namespaces && !view.guest);
                         }
                         let forgotten = matches!(decision, Decision::AlreadyGone | Decision::Foreign);
                         let may_live = [warden, workload].iter().any(|v| matches!(v, Owned | Unverifiable));

@@ -174,6 +174,7 @@ pub fn stop(
             result.survivors_of(capture(&scope, Depth::Trees, guard, inspector));
         }
     }
+    await_unbound(&result);
     settle(&mut receipt, &result, blind, inspector);
     if let Some(marker) = scope.marker.as_deref().filter(|_| !blind && !watched) {
         let marked = marked(result.members.values(), marker, guard, inspector);
@@ -380,6 +381,22 @@ fn wait_for_any(members: &[Member], until: Instant) {
     }
     let mut fds: Vec<_> = pidfds.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)).collect();
     poll(&mut fds, Some(&timeout)).ok();
+}
+
+/// How long whoever could not be bound may take to end before it is called unverifiable: a child of a shell that was
+/// just ended, say, which has nobody left to be bound by.
+const PASSING: Duration = Duration::from_millis(300);
+
+fn await_unbound(result: &Total) {
+    use super::kill::{Existence, probe};
+    let until = Instant::now() + PASSING;
+    let is_there = |error: &Unreadable| {
+        let known = result.targets.keys().any(|identity| identity.pid == error.pid);
+        !known && probe(error.pid) != Existence::Absent
+    };
+    while result.unbound.iter().any(is_there) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Turns what was observed into the receipt's rows.

@@ -46,6 +46,29 @@ pub struct TmuxRecord {
     pub pane_id: String,
 }
 
+/// The root process of a pane that was there when a session was adopted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PaneRoot {
+    /// `%N`.
+    pub pane_id: String,
+    /// Who it was.
+    #[serde(flatten)]
+    pub identity: Identity,
+}
+
+/// What was bound of a tmux session that cookbook-tui did not launch. It has no warden: it is watched and, at a
+/// person's word, stopped; nothing else ever ends it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adoption {
+    /// The name that tmux had for it. Never a target.
+    pub tmux_name: String,
+    /// The panes. A process that is none of these roots was not adopted.
+    pub panes: Vec<PaneRoot>,
+    /// The task of Cookbook that names it.
+    #[serde(default)]
+    pub task: Option<String>,
+}
+
 /// One captured process of a stop that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CapturedRecord {
@@ -109,9 +132,12 @@ pub struct Tether {
     pub timens_inode: Option<u64>,
     /// The manager that launched it, or has adopted it since.
     pub spawner: Identity,
-    /// Its launcher is gone, and another manager has taken it over.
+    /// Its launcher is gone, and another manager has taken it over; or it was not launched by us.
     #[serde(default)]
     pub adopted: bool,
+    /// It was not launched by us.
+    #[serde(default)]
+    pub adoption: Option<Adoption>,
     /// Its warden.
     pub warden: Option<Identity>,
     /// Its front, in tmux.
@@ -188,13 +214,16 @@ impl Tether {
         if self.not_after <= self.spawned_at {
             return Err("not_after is not after spawned_at".into());
         }
+        if let Some(adoption) = &self.adoption {
+            self.validate_adoption(adoption)?;
+        }
         if self.workload.pgid <= 1 || self.workload.sid < 0 {
             return Err(format!("workload has the group {} and the session {}", self.workload.pgid, self.workload.sid));
         }
         let identities =
             [Some(&self.spawner), self.warden.as_ref(), self.front.as_ref(), Some(&self.workload.identity)];
         let captured = self.captured.iter().map(|record| &record.identity);
-        for identity in identities.into_iter().flatten().chain(captured) {
+        for identity in identities.into_iter().flatten().chain(captured).chain(self.pane_roots()) {
             if identity.pid.raw() == 1 && identity != &self.spawner {
                 return Err("it names init as a process of the session".into());
             }
@@ -205,6 +234,24 @@ impl Tether {
             }
         }
         Ok(())
+    }
+
+    fn validate_adoption(&self, adoption: &Adoption) -> Result<(), String> {
+        if self.warden.is_some() || self.front.is_some() || self.restarts.is_some() {
+            return Err("it was adopted, and yet has a warden".into());
+        }
+        if self.tmux.is_none() || self.host != "tmux" || self.lifetime != "background" || !self.adopted {
+            return Err("it was adopted, and yet is no background session in tmux".into());
+        }
+        if !adoption.panes.iter().any(|root| root.identity == self.workload.identity) {
+            return Err("its workload is not the root of a pane that was adopted".into());
+        }
+        Ok(())
+    }
+
+    /// Returns the roots of the panes that were adopted; none of a session that we launched.
+    pub fn pane_roots(&self) -> impl Iterator<Item = &Identity> {
+        self.adoption.iter().flat_map(|adoption| &adoption.panes).map(|root| &root.identity)
     }
 
     /// Tells whether a stop has ended everything but what was left alive on purpose.
@@ -228,8 +275,20 @@ impl Tether {
         }
     }
 
-    /// Returns what the members follow from. `panes` are the pane roots as tmux names them now.
+    /// Returns what the members follow from. `panes` are the pane roots as tmux names them now; of an adopted
+    /// session those of its roots that have not gone to another session.
     pub fn scope(&self, panes: Vec<Identity>) -> Scope {
+        if self.adoption.is_some() {
+            // Nobody has watched it without a gap, so that a number alone proves nothing.
+            return Scope {
+                workload: Some(self.workload.identity.clone()).filter(|workload| panes.contains(workload)),
+                sid: Some(self.workload.sid).filter(|sid| *sid > 1),
+                pgid: Some(self.workload.pgid),
+                panes,
+                known: self.known(),
+                ..Scope::default()
+            };
+        }
         Scope {
             workload: Some(self.workload.identity.clone()),
             warden: self.warden.clone(),
@@ -238,11 +297,15 @@ impl Tether {
             pgid: Some(self.workload.pgid),
             marker: Some(self.marker.clone()),
             panes,
-            known: self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect(),
+            known: self.known(),
             report_escapees: self.report_escapees,
             cgroup: self.cgroup.clone(),
             end_kept: Vec::new(),
         }
+    }
+
+    fn known(&self) -> Vec<(Identity, BTreeSet<Membership>)> {
+        self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect()
     }
 }
 
@@ -293,6 +356,7 @@ pub(super) fn sample() -> Tether {
         timens_inode: Some(1),
         spawner: identity(7),
         adopted: false,
+        adoption: None,
         warden: Some(identity(8)),
         front: None,
         workload: Workload { identity: identity(9), pgid: 9, sid: 9 },
@@ -355,6 +419,61 @@ mod tests {
             spoil(&mut record);
             assert!(record.validate().is_err(), "{what}");
         }
+    }
+
+    fn adopted() -> Tether {
+        let ours = sample();
+        let roots = [9, 10].map(|raw| Identity { pid: Pid::new(raw).expect("positive"), ..ours.spawner.clone() });
+        let panes = roots.map(|identity| PaneRoot { pane_id: format!("%{}", identity.pid), identity }).to_vec();
+        Tether {
+            host: "tmux".into(),
+            lifetime: "background".into(),
+            adopted: true,
+            adoption: Some(Adoption { tmux_name: "main".into(), panes, task: None }),
+            warden: None,
+            tmux: Some(TmuxRecord {
+                socket: "/tmp/s".into(),
+                server: ours.spawner.clone(),
+                session_id: "$0".into(),
+                pane_id: "%9".into(),
+            }),
+            ..ours
+        }
+    }
+
+    #[test]
+    fn an_adopted_session_has_panes_and_no_warden() {
+        type Spoil = fn(&mut Tether);
+        assert_eq!(adopted().validate(), Ok(()));
+        let cases: [(&str, Spoil); 9] = [
+            ("warden", |t| t.warden = Some(t.spawner.clone())),
+            ("front", |t| t.front = Some(t.spawner.clone())),
+            ("restarts", |t| t.restarts = Some(Restarts::default())),
+            ("no tmux", |t| t.tmux = None),
+            ("pty", |t| t.host = "pty".into()),
+            ("grant", |t| t.lifetime = "grant".into()),
+            ("not said", |t| t.adopted = false),
+            ("no panes", |t| t.adoption.as_mut().expect("adopted").panes.clear()),
+            ("init", |t| {
+                t.adoption.as_mut().expect("adopted").panes[1].identity.pid = Pid::new(1).expect("positive");
+            }),
+        ];
+        for (what, spoil) in cases {
+            let mut record = adopted();
+            spoil(&mut record);
+            assert!(record.validate().is_err(), "{what}");
+        }
+    }
+
+    #[test]
+    fn what_went_to_another_session_is_out_of_scope() {
+        let tether = adopted();
+        let roots: Vec<Identity> = tether.pane_roots().cloned().collect();
+        let all = tether.scope(roots.clone());
+        assert_eq!((all.workload.as_ref(), &all.panes), (Some(&roots[0]), &roots));
+        let left = tether.scope(roots[1..].to_vec());
+        assert_eq!((left.workload, left.panes), (None, roots[1..].to_vec()));
+        assert_eq!((all.warden, all.front, all.marker), (None, None, None));
     }
 
     #[test]

@@ -126,6 +126,12 @@ pub fn server_pid() -> Vec<OsString> {
     words(["display-message", "-p", "#{pid}"])
 }
 
+/// Prints the command that a pane was started with, quoted by tmux where it must be. Empty where there is no such
+/// pane.
+pub fn start_command(pane: PaneId) -> Vec<OsString> {
+    words(["display-message", "-p", "-t", &pane.to_string(), "#{pane_start_command}"])
+}
+
 /// The commands that type keys.
 pub fn send_keys(pane: PaneId, keys: &[Key]) -> Vec<OsString> {
     let mut argv = before_input(pane);

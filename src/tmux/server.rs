@@ -171,6 +171,12 @@ impl Server {
         Ok(pid.ok_or_else(|| super::ParseError::new("server pid", &output, "not a pid"))?)
     }
 
+    /// Returns the command that a pane was started with, quoted where it must be. Text of others.
+    pub fn start_command(&self, pane: &PaneId) -> Result<String, TmuxError> {
+        let output = self.call(argv::start_command(*pane))?;
+        Ok(String::from_utf8_lossy(&output).trim_end().to_owned())
+    }
+
     /// Sets whether a pane stays when its program has ended.
     pub fn set_remain_on_exit(&self, pane: &PaneId, on: bool) -> Result<(), TmuxError> {
         self.call(argv::remain_on_exit(*pane, on)).map(drop)

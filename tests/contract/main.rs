@@ -11,6 +11,7 @@
     reason = "tests hold their own oracles, start and end their own children, and say what they skipped"
 )]
 
+mod adopt;
 mod batch;
 mod client;
 mod config;

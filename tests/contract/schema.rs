@@ -112,6 +112,8 @@ fn the_schema_refuses_what_the_program_refuses() {
         json!({"cmd": "wait", "session": "x", "for": "doom"}),
         json!({"cmd": "send", "session": "x", "keys": "Enter"}),
         json!({"cmd": "resize", "session": "x", "rows": 0, "cols": 5}),
+        json!({"cmd": "adopt", "session": "x"}),
+        json!({"cmd": "adopt", "tmux": {"session": "x", "sokcet": "y"}}),
         json!({"cmd": "extend", "session": "x", "ceiling_s": -1}),
         json!({"cmd": "hello", "async": "yes"}),
     ] {

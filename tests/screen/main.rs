@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
+mod adopted;
 mod attach;
 mod clipboard;
 mod kept;

@@ -41,9 +41,11 @@
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
+mod adopted;
 mod ceilings;
 mod cgroups;
 mod clock;
+mod cookbook;
 mod crash;
 mod escapees;
 #[cfg(feature = "failpoints")]

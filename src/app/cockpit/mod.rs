@@ -48,6 +48,8 @@ struct Selected {
     screen: Arc<Mutex<Screen>>,
     /// Where its screen comes from tmux.
     view: Option<TmuxView>,
+    /// It was launched by somebody else, who decides its size.
+    keeps_size: bool,
 }
 
 impl Bridge {
@@ -105,6 +107,9 @@ impl Cockpit for Bridge {
             && selected.session == session
             && let Some(view) = selected.view.as_mut()
         {
+            if selected.keeps_size {
+                return;
+            }
             return view.resize(Size::clamped(rows, cols));
         }
         self.inner.runtime.resize_owned(session, rows, cols);
@@ -156,7 +161,7 @@ impl Inner {
     /// Finds the screen of a session, attaching to tmux where it lives there.
     fn look_at(self: &Arc<Self>, session: &str, turn: u64) {
         let selected = if let Some(screen) = self.runtime.screen_of(session) {
-            Selected { session: session.to_owned(), screen, view: None }
+            Selected { session: session.to_owned(), screen, view: None, keeps_size: false }
         } else {
             let Some((server, pane)) = self.runtime.pane(session) else { return self.show_log(session, turn) };
             let size = Size::clamped(pane.height, pane.width);
@@ -167,7 +172,8 @@ impl Inner {
                 Ok(view) => view,
                 Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),
             };
-            Selected { session: session.to_owned(), screen, view: Some(view) }
+            let keeps_size = self.runtime.is_guest(session);
+            Selected { session: session.to_owned(), screen, view: Some(view), keeps_size }
         };
         self.install(selected, turn);
     }
@@ -178,7 +184,8 @@ impl Inner {
         let bytes = crate::pty::read_log(&path).unwrap_or_default();
         let mut screen = Screen::new(Size::clamped(24, 80), HistoryLimit::default());
         screen.process(&bytes[bytes.len().saturating_sub(1 << 20)..]);
-        let selected = Selected { session: session.to_owned(), screen: Arc::new(Mutex::new(screen)), view: None };
+        let screen = Arc::new(Mutex::new(screen));
+        let selected = Selected { session: session.to_owned(), screen, view: None, keeps_size: true };
         self.install(selected, turn);
     }
 

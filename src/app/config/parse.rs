@@ -152,6 +152,7 @@ fn recipe(section: &Section<'_>, name: String, origin: &Origin<'_>) -> Result<Re
         autostart: section.parse("autostart", Item::bool)?.unwrap_or_default(),
         source: origin.source,
         program_found: false,
+        refused: None,
         name,
     })
 }

@@ -51,6 +51,8 @@ pub struct Recipe {
     pub source: Source,
     /// Its program exists, as far as can be told.
     pub program_found: bool,
+    /// Why it is listed and not launched.
+    pub refused: Option<String>,
 }
 
 impl Recipe {
@@ -84,8 +86,11 @@ impl Recipe {
             host: self.usual_host(),
             command,
             source: self.source.name().into(),
-            available: self.program_found,
-            reason: program.map(|program| format!("program `{}` was not found", text::escape(program))),
+            available: self.program_found && self.refused.is_none(),
+            reason: self
+                .refused
+                .clone()
+                .or_else(|| program.map(|program| format!("program `{}` was not found", text::escape(program)))),
         }
     }
 }
@@ -177,6 +182,8 @@ pub enum Source {
     User,
     /// A trusted file found from the working directory upward.
     Directory,
+    /// A preset of Cookbook.
+    Cookbook,
 }
 
 impl Source {
@@ -186,6 +193,7 @@ impl Source {
             Self::BuiltIn => "built-in",
             Self::User => "user",
             Self::Directory => "directory",
+            Self::Cookbook => "cookbook",
         }
     }
 }
@@ -201,7 +209,7 @@ pub struct RecipeRow {
     pub host: HostKind,
     /// The masked command line.
     pub command: String,
-    /// `built-in`, `user` or `directory`.
+    /// `built-in`, `user`, `directory` or `cookbook`.
     pub source: String,
     /// It can be launched, as far as can be told.
     pub available: bool,

@@ -180,6 +180,7 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         | Command::Tree { .. }
         | Command::Logs { .. }
         | Command::Orphans { .. }
+        | Command::Adopt { .. }
         | Command::Extend { .. }
         | Command::Dismiss { .. }
         | Command::Doctor {}
@@ -207,7 +208,12 @@ impl Inner {
         if self.lock().by_id.get(reference).is_some_and(|session| session.pty.is_some()) {
             return Ok(None);
         }
-        let session = self.find(reference)?;
+        let session = match self.find(reference) {
+            Ok(session) => session,
+            // A task that is only listed has no owner to ask.
+            Err(error) if error.kind == ErrorKind::Refused => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let Some(owner) = self.owner(&session).filter(|_| session.host == HostKind::Pty) else { return Ok(None) };
         match self.ask(&owner, command, &session.id) {
             Ok(answer) => Ok(Some(answer)),

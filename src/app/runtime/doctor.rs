@@ -17,6 +17,8 @@ impl Inner {
         checks.push(self.record_check());
         checks.extend([clock(&self.inspector), cgroup(&self.inspector), logind(&self.inspector)]);
         checks.push(self.config_check());
+        checks.extend(self.cookbook_check());
+        checks.extend(self.claim_checks());
         checks
     }
 
@@ -81,6 +83,20 @@ impl Inner {
             ),
             None => ok("configuration", format!("{} recipes", self.config.recipes.len())),
         }
+    }
+
+    fn cookbook_check(&self) -> Option<Check> {
+        let cookbook = self.cookbook.as_ref()?;
+        let path = cookbook.file.path().display();
+        Some(match cookbook.file.load() {
+            Ok(state) if state.odd == 0 => ok("Cookbook", format!("{} tasks in {path}", state.tasks.len())),
+            Ok(state) => warn(
+                "Cookbook",
+                format!("{} entries of {path} are neither tasks nor presets; they stay as they are", state.odd),
+                "look at the file",
+            ),
+            Err(reason) => warn("Cookbook", reason, "mend the file, or leave out [cookbook] data_dir"),
+        })
     }
 
     fn quarantine(&self) -> Vec<crate::lifecycle::store::Quarantined> {

@@ -42,7 +42,8 @@ impl Inner {
             if let Some(known) = sessions.by_id.get(&tether.session) {
                 let mut state = known.state();
                 if !state.stopping && !state.settled {
-                    state.tether = tether;
+                    // Another manager may have acted on a task that was bound here in memory only.
+                    (state.tether, state.borrowed) = (tether, false);
                 }
                 continue;
             }
@@ -60,7 +61,10 @@ impl Inner {
         let dropped: Vec<String> = sessions
             .by_id
             .values()
-            .filter(|session| session.request.is_none() && !on_disk.contains(&session.id) && !session.state().settled)
+            .filter(|session| {
+                let state = session.state();
+                session.request.is_none() && !on_disk.contains(&session.id) && !state.settled && !state.borrowed
+            })
             .map(|session| session.id.clone())
             .collect();
         for id in dropped {

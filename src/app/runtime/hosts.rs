@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::adopted::Panes;
 use super::session::Session;
 use crate::app::contract::HostKind;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
@@ -42,6 +43,15 @@ impl Host for SessionHost<'_> {
     fn scope(&mut self) -> Result<Scope, String> {
         let panes = match &self.tether.tmux {
             None => Vec::new(),
+            Some(_) if self.tether.adoption.is_some() => {
+                let panes = Panes::look(self.inner, &self.tether)?;
+                if let Some(refusal) = panes.refusal() {
+                    return Err(refusal);
+                }
+                let first = !std::mem::replace(&mut self.asked, true);
+                self.notes.extend((first && !panes.open).then(|| "its tmux session was gone already".to_owned()));
+                panes.roots
+            }
             Some(record) => {
                 let first = !std::mem::replace(&mut self.asked, true);
                 let (roots, gone) = pane_roots(self.inner, record)?;
@@ -75,7 +85,15 @@ impl Host for SessionHost<'_> {
                 owned.lifeline.cut();
                 Ok(())
             }
-            (None, Some(record)) => close_tmux(self.inner, record, captured),
+            (None, Some(record)) => {
+                // Whoever came into a session of others since it was captured is not hung up on.
+                if self.tether.adoption.is_some()
+                    && let Some(refusal) = Panes::look(self.inner, &self.tether)?.refusal()
+                {
+                    return Err(refusal);
+                }
+                close_tmux(self.inner, record, captured)
+            }
             (None, None) => Ok(()),
         }
     }
@@ -95,6 +113,12 @@ fn fresh_guard(inner: &Inner) -> Guard {
     // Ours may have been started from inside a session of another server.
     if let Probe::Running { pid } = inner.server.probe() {
         guard.protect_server(pid, "the tmux server of cookbook-tui");
+    }
+    let adopted = inner.all().into_iter().map(|session| session.tether()).filter(|tether| tether.adoption.is_some());
+    for server in adopted.filter_map(|tether| tether.tmux).map(|record| record.server) {
+        if verify(&server, &inner.inspector).kind == VerdictKind::Owned {
+            guard.protect_server(server.pid, "a tmux server that holds a session which cookbook-tui did not launch");
+        }
     }
     guard
 }
@@ -207,7 +231,7 @@ pub(super) fn pane_identities(inner: &Inner, record: &TmuxRecord) -> Result<Vec<
     Ok(bind(inner, record, &panes(inner, record)?))
 }
 
-fn root_of(row: &PaneRow) -> Option<Pid> {
+pub(super) fn root_of(row: &PaneRow) -> Option<Pid> {
     match row.state {
         PaneState::Running { pid } => Some(pid),
         PaneState::Dead { .. } => None,

@@ -106,6 +106,9 @@ impl Inner {
                 "machine {machine:?}: this version launches on this computer only; leave it out or say \"local\""
             )));
         }
+        if let Some((recipe, why)) = recipe.and_then(|recipe| Some((recipe, recipe.refused.as_deref()?))) {
+            return Err(AppError::new(ErrorKind::Refused, format!("recipe {:?} is not launched: {why}", recipe.name)));
+        }
         let command = recipe.map(|recipe| &recipe.command).or(request.command.as_ref());
         let argv = command.map(CommandLine::argv).unwrap_or_default();
         let blank = matches!(command, Some(CommandLine::Line(line)) if line.trim().is_empty());
@@ -219,7 +222,7 @@ impl Inner {
         }
     }
 
-    fn fresh_id(&self, kind: Kind) -> String {
+    pub(super) fn fresh_id(&self, kind: Kind) -> String {
         loop {
             let id = format!("{}-{}", kind.id_prefix(), random_hex());
             if !self.lock().by_id.contains_key(&id) && !self.store.tether_path(&id).exists() {
@@ -389,7 +392,7 @@ impl Inner {
         })
     }
 
-    fn identify(&self, pid: Pid) -> Result<Identity, AppError> {
+    pub(super) fn identify(&self, pid: Pid) -> Result<Identity, AppError> {
         match Pinned::open(&self.inspector, pid) {
             Pin::Held(pinned) => Ok(pinned.identity().clone()),
             Pin::Gone => {
@@ -427,6 +430,7 @@ impl Inner {
             timens_inode: namespace("time"),
             spawner: self.me.clone(),
             adopted: false,
+            adoption: None,
             warden: Some(waiting.warden.identity().clone()),
             workload: tether::Workload {
                 identity: waiting.workload.identity().clone(),

@@ -4,7 +4,10 @@
 //! it: the screen calls it from worker threads. State is held per session behind short locks; a stop holds
 //! the session's own lock, never the runtime's.
 
+mod adopt;
+mod adopted;
 mod ceilings;
+mod claims;
 mod control;
 mod doctor;
 mod enter;
@@ -23,6 +26,7 @@ mod sampler;
 mod serving;
 mod session;
 mod stopper;
+mod tasks;
 mod wait;
 mod watch;
 
@@ -74,6 +78,8 @@ pub(crate) struct Inner {
     server: Server,
     attended: bool,
     store: Store,
+    /// Cookbook's data directory, where one is configured.
+    cookbook: Option<tasks::Cookbook>,
     me: Identity,
     hub: Hub,
     sessions: Mutex<Sessions>,
@@ -117,7 +123,9 @@ impl Runtime {
             )
         })?;
         let me = enter::own_identity(&inspector);
+        let cookbook = config.cookbook.data_dir.as_deref().map(tasks::Cookbook::of);
         let inner = Inner {
+            cookbook,
             paths,
             config,
             inspector,
@@ -193,6 +201,7 @@ impl Runtime {
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Orphans(request) => inner.orphans(request).map(|orphans| Answer::Orphans(Box::new(orphans))),
+            Command::Adopt { tmux } => inner.adopt_tmux(tmux).map(Answer::Launched),
             Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
             Command::Dismiss { session } => inner.dismiss_over(session).map(|()| Answer::Done),
             Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),
@@ -275,6 +284,11 @@ impl Inner {
     /// Finds a session by id, unique name or `$last`.
     fn find(&self, reference: &str) -> Result<Arc<Session>, AppError> {
         self.take_in();
+        let is_ours = |session: &Arc<Session>| !session.state().borrowed;
+        if reference != "$last" && !self.lock().by_id.get(reference).is_some_and(is_ours) {
+            self.refresh_tasks(tasks::ASKED);
+        }
+        let idle = self.idle_named(reference);
         let sessions = self.lock();
         if reference == "$last" {
             let last = sessions.last.as_ref().and_then(|id| sessions.by_id.get(id));
@@ -283,20 +297,27 @@ impl Inner {
         if let Some(session) = sessions.by_id.get(reference) {
             return Ok(Arc::clone(session));
         }
-        let named: Vec<&Arc<Session>> =
-            sessions.by_id.values().filter(|session| session.state().tether.name == reference).collect();
+        let is_named = |session: &&Arc<Session>| {
+            let state = session.state();
+            let task = state.tether.adoption.as_ref().and_then(|adoption| adoption.task.as_deref());
+            state.tether.name == reference || task == Some(reference)
+        };
+        let named: Vec<&Arc<Session>> = sessions.by_id.values().filter(is_named).collect();
+        let ids: Vec<&str> = named.iter().map(|session| &session.id).chain(&idle).map(String::as_str).collect();
         match named.as_slice() {
-            [one] => Ok(Arc::clone(one)),
             [] if let Some(left) = sessions.quarantined.iter().find(|left| left.is_of(reference)) => {
                 let message = format!("the record {} is left alone: {}", left.path.display(), left.reason);
                 Err(AppError::new(ErrorKind::Refused, message))
             }
-            [] => Err(not_found(format!("there is no session {reference:?}; `ls` shows those there are"))),
-            several => {
-                let ids: Vec<&str> = several.iter().map(|session| session.id.as_str()).collect();
-                let message = format!("{} sessions are named {reference:?}: {}", several.len(), ids.join(", "));
+            _ if ids.len() > 1 => {
+                let message = format!("{} sessions are named {reference:?}: {}", ids.len(), ids.join(", "));
                 Err(AppError::new(ErrorKind::Usage, message))
             }
+            [one, ..] => Ok(Arc::clone(one)),
+            [] => Err(self.idle_task(reference).map_or_else(
+                || not_found(format!("there is no session {reference:?}; `ls` shows those there are")),
+                |idle| idle.refusal(),
+            )),
         }
     }
 

@@ -29,7 +29,10 @@ impl Inner {
             let tether = session.tether();
             // What runs in a PTY of ours has a manager; what a stop has left of it counts.
             let ours = session.pty.is_some() && !self.is_left_behind(&tether);
-            let passed = session.state().settled || session.state().stopping;
+            let passed = {
+                let state = session.state();
+                state.settled || state.stopping || state.borrowed
+            };
             if ours || passed || only.as_ref().is_some_and(|only| only.id != session.id) {
                 continue;
             }
@@ -45,7 +48,8 @@ impl Inner {
                 orphans.push(orphan(self, &session, decision));
             }
             match wish {
-                Wish::Reap if is_orphan => {
+                // What was not launched by us is ended by its name only.
+                Wish::Reap if is_orphan && (only.is_some() || tether.adoption.is_none()) => {
                     let how = How {
                         dry_run: request.dry_run == Some(true),
                         confirm: request.confirm.as_deref(),
@@ -70,7 +74,8 @@ impl Inner {
         if reaped && only.is_none() {
             report.ended = self.tell_ended();
         }
-        Ok(Orphans { orphans, quarantined, swept, adopted, report, reaped, adopts: wish == Wish::Adopt })
+        let cookbook = if only.is_none() { self.claims() } else { Vec::new() };
+        Ok(Orphans { orphans, quarantined, swept, adopted, cookbook, report, reaped, adopts: wish == Wish::Adopt })
     }
 
     /// Ends one orphan. Of all orphans only those are ended of which the preview that was confirmed has shown
@@ -98,6 +103,10 @@ impl Inner {
 
     /// Takes a session over that is alive and whose manager is gone; says why not otherwise. Nobody is signalled.
     fn adopt(self: &Arc<Self>, session: &Arc<Session>, by_name: bool) -> Option<Adopted> {
+        if session.tether().adoption.is_some() {
+            let reason = "it was adopted from tmux, and belongs to no manager".to_owned();
+            return by_name.then(|| Adopted { session: session.id.clone(), adopted: true, reason });
+        }
         let view = self.view(&session.tether());
         let attended = view.spawner == VerdictKind::Owned;
         self.sample_one(session);
@@ -139,7 +148,8 @@ impl Inner {
     /// A stop did not end everything, or left somebody alive, or was interrupted: whoever is at it holds the lock.
     fn is_left_behind(&self, tether: &Tether) -> bool {
         let interrupted = || {
-            !tether.captured.is_empty() && !tether.adopted && self.store.lock(&tether.session, Duration::ZERO).is_ok()
+            let by_us = !tether.adopted || tether.adoption.is_some();
+            !tether.captured.is_empty() && by_us && self.store.lock(&tether.session, Duration::ZERO).is_ok()
         };
         tether.last.is_some() || interrupted()
     }

@@ -5,9 +5,11 @@ use std::sync::{Arc, PoisonError};
 use serde_json::json;
 
 use super::Inner;
+use super::adopted::only_ours;
 use super::hosts::{panes, server_of};
 use super::launch::tmux;
 use super::session::{Session, State};
+use super::tasks::{ASKED, OWNER};
 use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
@@ -29,7 +31,8 @@ const PROTOCOL: u32 = 1;
 
 impl Inner {
     pub(super) fn hello(&self) -> Answer {
-        let features = ["launch", "pty", "tmux", "warden", "subscribe", "sweep", "confirm", "pidfd"];
+        let features =
+            ["launch", "pty", "tmux", "warden", "subscribe", "sweep", "confirm", "pidfd", "adopt", "cookbook"];
         Answer::Hello(json!({
             "protocol": PROTOCOL,
             "version": env!("CARGO_PKG_VERSION"),
@@ -40,6 +43,7 @@ impl Inner {
 
     pub(super) fn list(&self) -> Vec<SessionRow> {
         self.take_in();
+        self.refresh_tasks(ASKED);
         let all = self.all();
         for session in &all {
             let stale = session.state().sample.at.is_none_or(|at| at.elapsed().as_millis() > 300);
@@ -49,7 +53,7 @@ impl Inner {
             self.look_into_again(session);
         }
         self.look_at_phases();
-        all.iter().map(|session| self.session_row(session)).collect()
+        all.iter().map(|session| self.session_row(session)).chain(self.idle_rows()).collect()
     }
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
@@ -58,11 +62,13 @@ impl Inner {
             let (tether, over) = (session.tether(), session.phase().0.is_over());
             self.containment(&tether, !over)
         };
+        let adoption = (!session.phase().0.is_over()).then(|| self.adoption_detail(&session.tether())).flatten();
         let state = session.state();
         let tether = &state.tether;
         let (phase, detail) = state.phase();
         let live = || state.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
         let over = phase.is_over();
+        let task = tether.adoption.as_ref().and_then(|adoption| adoption.task.as_ref());
         let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
@@ -78,7 +84,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: [detail, restarts].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
+            detail: [detail, restarts, adoption].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
             progress_pct: running.and_then(|progress| progress.percent),
             tokens_per_s: running.and_then(|progress| progress.tokens_per_s),
             requests: running.and_then(|progress| progress.requests),
@@ -90,14 +96,14 @@ impl Inner {
             rss_bytes: live().filter_map(|sampled| sampled.row.rss_bytes).reduce(|a, b| a + b),
             gpu_bytes: None,
             ports: state.sample.ports.clone(),
-            exit_code: state.exit.as_ref().and_then(|exit| exit.code),
+            exit_code: state.exit.as_ref().and_then(|exit| exit.code).or(state.said_code),
             signal: state.exit.as_ref().and_then(|exit| exit.signal.clone()),
             adopted: tether.adopted,
-            owner,
-            not_after: Some(tether.not_after_wall),
+            owner: owner.or_else(|| task.map(|_| OWNER.to_owned())),
+            not_after: Some(tether.not_after_wall).filter(|_| tether.adoption.is_none()),
             containment,
             command: tether.command.clone(),
-            cwd: Some(tether.cwd.clone()),
+            cwd: Some(tether.cwd.clone()).filter(|cwd| !cwd.is_empty()),
             processes: live().count(),
         }
     }
@@ -134,7 +140,8 @@ impl Inner {
                 .map(|member| bystander(member, &self.inspector, LEFT_THE_TREE))
                 .collect();
             let tether = session.tether();
-            if captured.supervisors.len() < usize::from(tether.front.is_some()) + 1 {
+            let all = usize::from(tether.front.is_some()) + usize::from(tether.warden.is_some());
+            if captured.supervisors.len() < all {
                 let guard = super::hosts::guard(self, &tether);
                 let named: Vec<_> = captured.unbound.iter().map(|error| error.pid).collect();
                 let marked = marked(captured.members.iter(), &tether.marker, &guard, &self.inspector);
@@ -267,6 +274,7 @@ impl Inner {
 
     pub(super) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<(), AppError> {
         let session = self.find(reference)?;
+        only_ours(&session, "its size is its owner's")?;
         if rows == 0 || cols == 0 || rows > 10_000 || cols > 10_000 {
             return Err(AppError::new(
                 ErrorKind::Usage,
@@ -303,6 +311,15 @@ impl Inner {
 
     pub(super) fn logs(&self, reference: &str, tail: Option<usize>) -> Result<Vec<String>, AppError> {
         let session = self.find(reference)?;
+        if session.tether().adoption.is_some() {
+            // It was never told to write a log: what its terminal remembers is all there is.
+            let mut lines: Vec<String> =
+                self.printed(&session)?.lines().map(|line| line.trim_end().to_owned()).collect();
+            let end = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+            lines.truncate(end);
+            lines.drain(..tail.map_or(0, |tail| lines.len().saturating_sub(tail)));
+            return Ok(lines);
+        }
         let bytes = crate::pty::read_log(&self.store.log_path(&session.id)).map_err(|error| {
             AppError::new(ErrorKind::Io, format!("failed to read the log of {}: {error}", session.id))
         })?;
@@ -331,7 +348,7 @@ impl super::Runtime {
                 inner.sample_one(&session);
             }
         }
-        inner.all().iter().map(|session| inner.session_row(session)).collect()
+        inner.all().iter().map(|session| inner.session_row(session)).chain(inner.idle_rows()).collect()
     }
 
     /// Returns the tree of a session as it was last sampled.
@@ -393,6 +410,11 @@ impl super::Runtime {
     pub fn pane(&self, session: &str) -> Option<(Server, PaneRow)> {
         let session = self.inner.lock().by_id.get(session).cloned()?;
         self.inner.pane_of(&session).ok()
+    }
+
+    /// Tells whether a session was not launched by us.
+    pub fn is_guest(&self, session: &str) -> bool {
+        self.inner.lock().by_id.get(session).is_some_and(|session| session.tether().adoption.is_some())
     }
 
     /// Types bytes into a PTY session of this run.

@@ -53,7 +53,7 @@ impl Inner {
         let mut swept = Vec::new();
         let mut over = Vec::new();
         for session in self.all() {
-            if session.pty.is_some() || session.state().settled {
+            if session.pty.is_some() || session.state().settled || session.state().borrowed {
                 continue;
             }
             report.seen += 1;
@@ -141,6 +141,18 @@ impl Inner {
     pub(super) fn dismiss_over(&self, reference: &str) -> Result<(), AppError> {
         let session = self.find(reference)?;
         self.sample_one(&session);
+        if session.state().borrowed {
+            return Err(AppError::new(
+                ErrorKind::Refused,
+                format!("{} is a task of Cookbook, and only listed: remove it there", session.id),
+            ));
+        }
+        let tether = session.tether();
+        if tether.adoption.is_some() && tether.last.is_none() && tether.captured.is_empty() {
+            // Its record is all that we have of it: it goes back to whoever launched it.
+            self.dismiss(&session);
+            return Ok(());
+        }
         let refuse = |why: String| AppError::new(ErrorKind::Refused, format!("{} is not dismissed: {why}", session.id));
         if !session.phase().0.is_over() {
             return Err(refuse("it still runs; stop it first".into()));
@@ -189,6 +201,7 @@ impl Inner {
         View {
             same_boot,
             same_namespaces: same(tether.pidns_inode, "pid") && same(tether.timens_inode, "time"),
+            guest: tether.adoption.is_some(),
             background: tether.lifetime == "background",
             expired: boottime() >= tether.not_after,
             spawner: judge(&tether.spawner),

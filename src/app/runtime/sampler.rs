@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::adopted::Panes;
 use super::hosts::{guard, guard_for_looking};
 use super::session::{GONE_SHOWN, Sample, Sampled, Session};
+use super::tasks::WATCHED;
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::guard::Guard;
@@ -38,6 +40,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
             if inner.is_closing() {
                 return;
             }
+            inner.refresh_tasks(WATCHED);
             for session in inner.all() {
                 inner.sample_one(&session);
                 inner.watch_ceiling(&session);
@@ -58,6 +61,9 @@ impl Inner {
         if session.state().settled {
             self.sample_with(session, Look { workload: Some(VerdictKind::Gone), ..Look::default() });
             return;
+        }
+        if tether.adoption.is_some() {
+            return self.sample_adopted(session, &tether);
         }
         let mut workload = verify(&tether.workload.identity, &self.inspector).kind;
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && tether.restarts.is_some() {
@@ -175,13 +181,18 @@ impl Inner {
     /// Captures a session on the whole host, for `tree`.
     pub(super) fn capture_all(&self, session: &Arc<Session>) -> Result<(Captured, VerdictKind), String> {
         let tether = session.tether();
-        let panes = match &tether.tmux {
-            None => Vec::new(),
-            Some(record) => super::hosts::pane_identities(self, record)?,
+        let adopted = tether.adoption.is_some().then(|| Panes::look(self, &tether)).transpose()?;
+        let panes = match (&tether.tmux, &adopted) {
+            (None, _) => Vec::new(),
+            (Some(_), Some(adopted)) => adopted.roots.clone(),
+            (Some(record), None) => super::hosts::pane_identities(self, record)?,
         };
         let guard: Guard = guard(self, &tether);
         let depth = if self.inspector.kind() == InspectorKind::Procfs { Depth::Host } else { Depth::Trees };
-        let captured = capture(&tether.scope(panes), depth, &guard, &self.inspector);
+        let mut captured = capture(&tether.scope(panes), depth, &guard, &self.inspector);
+        if let Some(panes) = &adopted {
+            panes.add_strangers(&mut captured);
+        }
         let workload = verify(&tether.workload.identity, &self.inspector).kind;
         Ok((captured, workload))
     }

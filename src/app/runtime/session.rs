@@ -83,6 +83,14 @@ pub(super) struct State {
     /// Its failure was looked into.
     pub(super) examined: bool,
     pub(super) sample: Sample,
+    /// What tmux says of a session that has no warden to ask.
+    pub(super) witness: Option<(Phase, Option<String>)>,
+    /// How far its own pane says that it has come, for a task of Cookbook.
+    pub(super) said: Option<(Phase, Option<String>)>,
+    /// The exit status that its pane has printed.
+    pub(super) said_code: Option<i32>,
+    /// It is bound in memory only: a task of Cookbook that nobody has acted on.
+    pub(super) borrowed: bool,
     /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
     pub(super) notice: Option<(f64, f64)>,
     /// Whose coming and going a stop has told already.
@@ -133,6 +141,10 @@ impl Session {
             diagnosis: None,
             examined: false,
             sample: Sample::default(),
+            witness: None,
+            said: None,
+            said_code: None,
+            borrowed: false,
             notice: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),
@@ -173,6 +185,13 @@ impl Session {
         let state = self.state();
         state.over || state.settled || state.stopping || state.exit.is_some()
     }
+
+    /// Takes a session for what its new record says: it was adopted again.
+    pub(super) fn forget_end(&self, tether: Tether) {
+        let mut state = self.state();
+        (state.over, state.elsewhere, state.exit, state.receipt) = (false, false, None, None);
+        (state.witness, state.borrowed, state.tether) = (None, false, tether);
+    }
 }
 
 impl State {
@@ -188,6 +207,9 @@ impl State {
         }
         if self.elsewhere {
             return (Phase::Exited, Some("stopped by another cookbook-tui or its warden".into()));
+        }
+        if let Some(known) = self.witness.as_ref().or(self.said.as_ref().filter(|_| !self.over)) {
+            return known.clone();
         }
         if let Some(exit) = &self.exit {
             return match (exit.code, &exit.signal) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::adopted::{NO_WARDEN, only_ours};
 use super::hosts::{SessionHost, guard, is_open, named};
 use super::launch::grace;
 use super::session::Session;
@@ -51,7 +52,14 @@ pub(super) struct How<'a> {
 
 impl Inner {
     pub(super) fn stop(self: &Arc<Self>, request: &StopRequest) -> Result<Receipt, AppError> {
-        let session = self.find(&request.session)?;
+        let session = match self.find(&request.session) {
+            Ok(session) => session,
+            Err(error) if error.kind == ErrorKind::Refused => {
+                let idle = self.idle_task(&request.session).ok_or(error)?;
+                return self.stop_idle(&idle, request);
+            }
+            Err(error) => return Err(error),
+        };
         let how = How {
             grace_s: request.grace_s,
             force: request.force.unwrap_or(false),
@@ -68,6 +76,7 @@ impl Inner {
     pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
         let session = self.find(reference)?;
         let seconds = super::launch::ceiling(seconds)?;
+        only_ours(&session, "it has no ceiling, and nothing but a person's stop ends it")?;
         self.sample_one(&session);
         if session.state().settled || session.phase().0.is_over() {
             return Err(AppError::new(
@@ -118,8 +127,9 @@ impl Inner {
         let mut receipts = Vec::new();
         let mut failed = Vec::new();
         for session in self.all() {
-            // Another manager's session is not ours to sweep, and what was settled is gone.
-            if session.state().settled || self.owner(&session).is_some() || self.still_runs(&session) {
+            // Another manager's session is not ours to sweep, nor is what we did not launch; what was settled is gone.
+            let guest = session.tether().adoption.is_some();
+            if guest || session.state().settled || self.owner(&session).is_some() || self.still_runs(&session) {
                 continue;
             }
             match self.end(&session, how) {
@@ -145,6 +155,7 @@ impl Inner {
 
     pub(super) fn restart(self: &Arc<Self>, asked: &RestartRequest) -> Result<Answer, AppError> {
         let session = self.find(&asked.session)?;
+        only_ours(&session, "stop it, and start it again as it was started")?;
         let request = self.request_of(&session)?;
         let how = How {
             confirm: asked.confirm.as_deref(),
@@ -221,6 +232,7 @@ impl Inner {
             let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
             return Err(AppError::new(ErrorKind::Refused, message));
         }
+        self.check_guest(session, how)?;
         let grace_s = grace(how.grace_s.or(Some(session.tether().grace_s)))?;
         let timeout = how.timeout_s.map(stop_timeout).transpose()?;
         let begun = Instant::now();
@@ -238,15 +250,20 @@ impl Inner {
             if taken.is_err() {
                 session.state().stopping = false;
             }
-            Some(taken?)
+            let lock = taken?;
+            self.keep_task(session).inspect_err(|_| session.state().stopping = false)?;
+            Some(lock)
         };
         let mut tether = self.reread(session);
         if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run) {
             // Said in the record before the first signal: its warden does not start it again.
             (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
         }
-        let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..tether.ladder() };
-        let mut notes = Vec::new();
+        // What is left of work that its pane says has ended is a shell.
+        let shell = session.state().said.as_ref().is_some_and(|(phase, _)| phase.is_over());
+        let ladder = if shell { Ladder::terminal(Duration::ZERO) } else { tether.ladder() };
+        let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..ladder };
+        let mut notes: Vec<String> = tether.adoption.iter().map(|_| NO_WARDEN.to_owned()).collect();
         if !how.dry_run {
             self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
             if !how.sweep && !how.force {
@@ -302,23 +319,26 @@ impl Inner {
             }
         }
         if !told {
-            let act = if how.reap {
-                Act::Reap
-            } else if how.sweep {
-                Act::Sweep
-            } else {
-                Act::Stop
-            };
-            // On disk before the record may go.
-            if let Err(error) = self.store.journal().append(By::Manager, act, &receipt) {
-                receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
-            }
+            self.mark_task(&host.tether, &mut receipt);
+            self.journal(how, &mut receipt);
         }
         if !how.dry_run {
             let tether = host.tether;
             self.settle(session, tether, &receipt);
         }
         Ok(receipt)
+    }
+
+    /// Writes a receipt into the journal: on disk before the record may go.
+    fn journal(&self, how: How<'_>, receipt: &mut Receipt) {
+        let act = match (how.reap, how.sweep) {
+            (true, _) => Act::Reap,
+            (false, true) => Act::Sweep,
+            (false, false) => Act::Stop,
+        };
+        if let Err(error) = self.store.journal().append(By::Manager, act, receipt) {
+            receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
+        }
     }
 
     /// Returns the containments that hold now. A warden that was killed degrades its session, visibly.

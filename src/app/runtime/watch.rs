@@ -45,6 +45,10 @@ impl Inner {
     /// Has a session's workload watched, where the watching thread runs.
     pub(super) fn watch_exit(&self, session: &Arc<Session>) {
         let Some(Some(watcher)) = self.watcher.get() else { return };
+        // It has as many ends as panes; the sampler sees the last.
+        if session.tether().adoption.is_some() {
+            return;
+        }
         let sender = watcher.sender.lock().unwrap_or_else(PoisonError::into_inner);
         if sender.send(Arc::clone(session)).is_ok() {
             rustix::io::write(&*watcher.wake, &1_u64.to_ne_bytes()).ok();

@@ -311,6 +311,7 @@ pub(super) fn orphans() -> Orphans {
         quarantined: vec![Quarantined { path: "/state/tethers/x.json".into(), reason: "schema 9 is newer".into() }],
         swept: Vec::new(),
         adopted: Vec::new(),
+        cookbook: Vec::new(),
         report: ReapReport { seen: 3, kept: 2, inspector: "procfs".into(), ..ReapReport::default() },
         reaped: false,
         adopts: false,

@@ -176,9 +176,21 @@ impl World {
         finish(self.command(&argv))
     }
 
+    /// Asks another tmux server, in the directory of sockets of this test.
+    pub(crate) fn tmux_on(&self, socket: &str, arguments: &[&str]) -> Output {
+        let argv: Vec<String> =
+            ["tmux", "-L", socket].into_iter().chain(arguments.iter().copied()).map(str::to_owned).collect();
+        finish(self.command(&argv))
+    }
+
     /// Returns the tmux server, held.
     pub(crate) fn server(&self) -> Held {
-        let output = self.tmux(&["display-message", "-p", "#{pid}"]);
+        self.server_on(&self.socket)
+    }
+
+    /// Returns another tmux server, held.
+    pub(crate) fn server_on(&self, socket: &str) -> Held {
+        let output = self.tmux_on(socket, &["display-message", "-p", "#{pid}"]);
         let pid = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
         Held::open(Entry::of_pid(pid, "server").unwrap())
     }
@@ -288,8 +300,9 @@ impl Drop for World {
         for held in self.others.borrow().iter() {
             held.signal(Signal::CONT);
         }
-        if self.socket_path().exists() {
-            self.tmux(&["kill-server"]);
+        let sockets = std::fs::read_dir(self.socket_path().parent().unwrap()).into_iter().flatten();
+        for socket in sockets.map(|socket| socket.unwrap().file_name()) {
+            self.tmux_on(socket.to_str().unwrap(), &["kill-server"]);
         }
         self.ledger.end_all();
         // Wardens leave by themselves, with a last word into their state directory.

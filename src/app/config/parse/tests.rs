@@ -72,6 +72,7 @@ fn every_key_is_read() {
         autostart: true,
         source: Source::User,
         program_found: false,
+        refused: None,
     };
     assert_eq!(layer.recipes, [expected]);
     assert_eq!(layer.machines, [Machine { name: "gpu1".into(), ssh: "me@gpu1".into() }]);

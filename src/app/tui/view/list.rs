@@ -96,8 +96,12 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict))).gap(1);
     let attention = model.attention.contains_key(&session.session);
     let columns = memory + cpu + uptime + host + pid + state;
-    let width = row.room().saturating_sub(columns + u16::from(attention) * 2);
+    let marks = [session.adopted, attention].into_iter().filter(|mark| *mark).count();
+    let width = row.room().saturating_sub(columns + 2 * u16::try_from(marks).unwrap_or(2));
     row.left(width, &session.name, name);
+    if session.adopted {
+        row.put(ADOPTED, theme.dim());
+    }
     if attention {
         row.put(" !", theme.tone(Tone::Warn));
     }
@@ -114,6 +118,9 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     number(row, cpu, &human::percent(session.cpu_pct), base);
     number(row, memory, &human::bytes(session.rss_bytes), base);
 }
+
+/// Behind the name of a session that somebody else has launched.
+const ADOPTED: &str = " ◦";
 
 /// Draws what is known of an orphan: how old it is, what it uses, and the last verdict with its reason.
 fn draw_orphan(theme: &Theme, session: &SessionRow, orphan: &Orphan, selected: bool, row: &mut Row<'_>) {

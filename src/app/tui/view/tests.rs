@@ -73,6 +73,21 @@ fn panes() {
     check("panes", |_| {});
 }
 
+/// What others have launched is marked, and said to be theirs; the columns stay where they are.
+#[test]
+fn adopted_sessions_are_marked() {
+    let mut bench = Bench::full(140, 40);
+    let before = bench.draw();
+    let mut rows = fixtures::sessions();
+    let task = rows.iter_mut().find(|row| row.name == "embedder").expect("a fixture");
+    (task.adopted, task.owner) = (true, Some("cookbook".into()));
+    bench.send(UiEvent::Sessions(rows));
+    let after = bench.draw();
+    let line = |text: &str| text.lines().find(|line| line.contains("embedder")).map(str::to_owned).expect("its line");
+    assert!(line(&after).contains(" ◦") && !before.contains('◦'), "{after}");
+    assert_eq!(line(&after).replace(" ◦", "  "), line(&before));
+}
+
 #[test]
 fn servers_on_their_way() {
     check("servers", |bench| {

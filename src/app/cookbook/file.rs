@@ -1,0 +1,257 @@
+//! Reads `cookbook_state.json`, and replaces it when a task was stopped.
+//!
+//! Cookbook rewrites the whole file without a lock. A change is made to what was just read, and put in place only if
+//! the file still is what was read; else it is made anew.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, Mode, OFlags};
+
+use super::state::{self, Change, State};
+use crate::lifecycle::store::random_hex;
+
+/// The longest file that is read, in bytes: tasks bring the end of their output along.
+const LONGEST: u64 = 64 << 20;
+
+/// Changes by others in a row after which it is given up.
+const ATTEMPTS: u32 = 8;
+
+/// Reads a file of Cookbook's data directory; `Ok(None)` where there is none. Never waits, not even for a FIFO.
+///
+/// # Errors
+/// Names the file and what is wrong with it.
+pub fn read(path: &Path) -> Result<Option<String>, String> {
+    let about = |error: io::Error| format!("{}: {error}", path.display());
+    let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let shared = path.parent().and_then(|dir| fs::metadata(dir).ok()).is_some_and(|dir| dir.mode() & 0o002 != 0);
+    if shared {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(fd) => File::from(fd),
+        Err(rustix::io::Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(about(error.into())),
+    };
+    let found = file.metadata().map_err(about)?;
+    let ours = found.uid() == 0 || found.uid() == rustix::process::geteuid().as_raw();
+    if !found.is_file() {
+        return Err(format!("{} is not a regular file", path.display()));
+    }
+    if shared && !ours {
+        return Err(format!(
+            "{} is in a directory that everybody writes to, and belongs to user {}",
+            path.display(),
+            found.uid()
+        ));
+    }
+    let mut content = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut content).map_err(about)?;
+    if content.len() as u64 > LONGEST {
+        return Err(format!("{} is longer than {} MiB", path.display(), LONGEST >> 20));
+    }
+    String::from_utf8(content).map(Some).map_err(|_| format!("{} is not UTF-8", path.display()))
+}
+
+/// The state file of a data directory.
+#[derive(Clone, Debug)]
+pub struct StateFile {
+    path: PathBuf,
+}
+
+impl StateFile {
+    /// Returns the state file of a data directory; looks at nothing yet.
+    pub fn of(data_dir: &Path) -> Self {
+        Self { path: data_dir.join("cookbook_state.json") }
+    }
+
+    /// Returns where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn text(&self) -> Result<String, String> {
+        read(&self.path)?.ok_or_else(|| format!("there is no {}", self.path.display()))
+    }
+
+    fn named(&self, reason: &str) -> String {
+        format!("{} cannot be used: {reason}", self.path.display())
+    }
+
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Names the file and what is wrong with it.
+    pub fn load(&self) -> Result<State, String> {
+        state::parse(&self.text()?).map_err(|reason| self.named(&reason))
+    }
+
+    /// Tells whether a task could be marked now.
+    ///
+    /// # Errors
+    /// Names the file and what is wrong with it.
+    pub fn check_writable(&self) -> Result<(), String> {
+        self.load()?;
+        let about = |error: io::Error| self.named(&error.to_string());
+        let target = self.path.canonicalize().map_err(about)?;
+        // Root may write what is marked as read-only, and does not.
+        if fs::metadata(&target).map_err(about)?.permissions().mode() & 0o222 == 0 {
+            return Err(self.named("it is read-only"));
+        }
+        let dir = target.parent().unwrap_or(Path::new("/"));
+        let allowed = |path: &Path, access| rustix::fs::access(path, access).map_err(io::Error::from);
+        allowed(&target, Access::WRITE_OK)
+            .and_then(|()| allowed(dir, Access::WRITE_OK | Access::EXEC_OK))
+            .map_err(about)
+    }
+
+    /// Marks the task of a tmux session as stopped; tells what became of it.
+    ///
+    /// # Errors
+    /// Names the file and what is wrong with it; nothing was changed then.
+    pub fn mark_stopped(&self, session: &str) -> Result<Change, String> {
+        self.mark_stopped_with(session, || {})
+    }
+
+    /// Does so with a look at what others may do between the reading and the writing.
+    fn mark_stopped_with(&self, session: &str, mut meanwhile: impl FnMut()) -> Result<Change, String> {
+        self.check_writable()?;
+        for _ in 0..ATTEMPTS {
+            let before = self.text()?;
+            let change = state::mark_stopped(&before, session).map_err(|reason| self.named(&reason))?;
+            let Change::Text(after) = &change else { return Ok(change) };
+            meanwhile();
+            if self.replace(&before, after).map_err(|error| self.named(&error.to_string()))? {
+                return Ok(change);
+            }
+        }
+        Err(self.named("others change it faster than it can be written"))
+    }
+
+    /// Puts a text in the file's place if it still is what it was; its owner and mode stay.
+    fn replace(&self, before: &str, after: &str) -> io::Result<bool> {
+        let target = self.path.canonicalize()?;
+        let (Some(dir), found) = (target.parent(), fs::metadata(&target)?) else {
+            return Err(io::ErrorKind::NotADirectory.into());
+        };
+        let temporary = dir.join(format!(".cookbook_state.json.{}.{}", std::process::id(), random_hex()));
+        let written = (|| {
+            let mut file = fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temporary)?;
+            file.write_all(after.as_bytes())?;
+            let mine = file.metadata()?;
+            if (mine.uid(), mine.gid()) != (found.uid(), found.gid()) {
+                std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
+            }
+            file.set_permissions(fs::Permissions::from_mode(found.mode() & 0o7777))?;
+            file.sync_all()?;
+            let same = fs::read(&target)? == before.as_bytes();
+            if same {
+                fs::rename(&temporary, &target)?;
+                File::open(dir)?.sync_all()?;
+            }
+            Ok(same)
+        })();
+        if !matches!(written, Ok(true)) {
+            fs::remove_file(&temporary).ok();
+        }
+        written
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "{\n  \"tasks\": [{\"id\": \"a\", \"status\": \"running\", \"x\": [1.0]}, {\"id\": \"b\", \"status\": \"ready\"}]\n}";
+
+    fn file(content: &str) -> (tempfile::TempDir, StateFile) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = StateFile::of(dir.path());
+        fs::write(file.path(), content).unwrap();
+        (dir, file)
+    }
+
+    fn content(file: &StateFile) -> String {
+        fs::read_to_string(file.path()).unwrap()
+    }
+
+    #[test]
+    fn a_mark_keeps_mode_link_and_everything_else() {
+        let (dir, file) = file(BEFORE);
+        let real = dir.path().join("real.json");
+        fs::rename(file.path(), &real).unwrap();
+        std::os::unix::fs::symlink("real.json", file.path()).unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o640)).unwrap();
+        assert!(matches!(file.mark_stopped("a"), Ok(Change::Text(_))));
+        assert_eq!(content(&file), BEFORE.replace("running", "stopped"));
+        assert!(fs::symlink_metadata(file.path()).unwrap().is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o7777, 0o640);
+        assert_eq!(file.mark_stopped("a"), Ok(Change::Over("stopped".into())));
+        assert_eq!(file.mark_stopped("c"), Ok(Change::Missing));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no temporary file is left");
+    }
+
+    /// Cookbook writes between our reading and our writing: its change stays, and ours is made to it.
+    #[test]
+    fn two_writers_at_once_both_win() {
+        let (_dir, file) = file(BEFORE);
+        let mut writes = vec![BEFORE.replace("ready", "crashed"), BEFORE.replace("1.0", "2.0")];
+        let other = file.clone();
+        let marked = file.mark_stopped_with("a", || {
+            if let Some(theirs) = writes.pop() {
+                fs::write(other.path(), theirs).unwrap();
+            }
+        });
+        assert!(matches!(marked, Ok(Change::Text(_))), "{marked:?}");
+        assert_eq!(content(&file), BEFORE.replace("ready", "crashed").replace("running", "stopped"));
+    }
+
+    #[test]
+    fn a_writer_that_never_rests_is_given_way_to() {
+        let (_dir, file) = file(BEFORE);
+        let (other, mut count) = (file.clone(), 0);
+        let marked = file.mark_stopped_with("a", || {
+            count += 1;
+            fs::write(other.path(), BEFORE.replace("1.0", &count.to_string())).unwrap();
+        });
+        assert!(marked.unwrap_err().contains("faster"));
+        assert_eq!(content(&file), BEFORE.replace("1.0", &count.to_string()), "what they wrote last");
+    }
+
+    /// The task is removed in between: it is not brought back.
+    #[test]
+    fn a_task_that_is_removed_meanwhile_stays_removed() {
+        let (_dir, file) = file(BEFORE);
+        let removed = r#"{"tasks": [], "removedTasks": {"a": 1}}"#;
+        let other = file.clone();
+        assert_eq!(file.mark_stopped_with("a", || fs::write(other.path(), removed).unwrap()), Ok(Change::Missing));
+        assert_eq!(content(&file), removed);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named_and_not_changed() {
+        for bad in ["", "{", "[]", "\u{feff}{}", r#"{"tasks": 3}"#] {
+            let (dir, file) = file(bad);
+            let error = file.mark_stopped("a").unwrap_err();
+            assert!(error.contains(file.path().to_str().unwrap()), "{error}");
+            assert_eq!(content(&file), bad);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        }
+        let (_dir, locked) = file(BEFORE);
+        fs::set_permissions(locked.path(), fs::Permissions::from_mode(0o444)).unwrap();
+        assert!(locked.mark_stopped("a").unwrap_err().contains("read-only"));
+        assert_eq!(content(&locked), BEFORE);
+        let missing = StateFile::of(&locked.path().with_file_name("nowhere"));
+        assert!(missing.mark_stopped("a").unwrap_err().starts_with("there is no "));
+        let (dir, latin) = file("{}");
+        fs::write(latin.path(), b"{\"x\": \"\xe9\"}").unwrap();
+        assert!(latin.load().unwrap_err().contains("UTF-8"));
+        fs::remove_file(latin.path()).unwrap();
+        fs::create_dir(latin.path()).unwrap();
+        assert!(latin.load().unwrap_err().contains("not a regular file"));
+        drop(dir);
+    }
+}

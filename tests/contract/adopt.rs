@@ -1,0 +1,79 @@
+//! The contract of `adopt` and of Cookbook's tasks: answers, texts and exit codes. What happens to processes is for
+//! `tests/survivors`.
+
+use serde_json::json;
+
+use crate::oracle::Bystanders;
+use crate::rig::Rig;
+
+#[test]
+fn adopting_answers_like_a_launch_and_every_row_is_in_the_schema() {
+    let rig = Rig::new();
+    let mut strangers = Bystanders::new(&["sleep", &rig.nap()]);
+    let ledger = rig.ledger("ledger");
+    let mut words = vec!["new-session".to_owned(), "-d".to_owned(), "-s".to_owned(), "m\u{e9} x".to_owned()];
+    words.extend(ledger.noted(&["sleep", &rig.nap()]));
+    assert_eq!(rig.tmux(&words.iter().map(String::as_str).collect::<Vec<_>>()).code, Some(0));
+    let workload = ledger.one();
+    let state = json!({
+        "tasks": [
+            { "id": "serve-0000000a", "status": "running", "remoteHost": "gpu1" },
+            { "id": "cookbook-0000000b", "type": "download", "status": "done" },
+        ],
+        "presets": [{ "name": "far", "cmd": "vllm serve x", "host": "gpu1" }],
+    });
+    rig.write("data/cookbook_state.json", &state.to_string());
+    rig.write(
+        "data/containment_grants.json",
+        r#"{"g": {"owner": "a\u001b[2J", "pid": 999999999, "start_token": "win32:1"}}"#,
+    );
+    let config = format!("[cookbook]\ndata_dir = \"{}\"\nsocket = \"nobody\"\n", rig.path("data").display());
+    rig.write("home/config/cookbook-tui/config.toml", &config);
+    let mut batch = rig.batch();
+    let answer = batch.ok(json!({"cmd": "adopt", "tmux": {"session": "m\u{e9} x"}}));
+    let id = answer["session"].as_str().unwrap().to_owned();
+    assert_eq!((&answer["host"], &answer["pid"]), (&json!("tmux"), &json!(workload.pid)), "{answer:#}");
+    assert!(answer["tmux"]["session_id"].as_str().unwrap().starts_with('$'), "{answer:#}");
+    assert_eq!(batch.ok(json!({"cmd": "list"}))["sessions"].as_array().unwrap().len(), 3);
+    batch.ok(json!({"cmd": "tree", "session": id}));
+    batch.ok(json!({"cmd": "recipes"}));
+    batch.ok(json!({"cmd": "doctor"}));
+    assert_eq!(batch.ok(json!({"cmd": "orphans"}))["cookbook"][0]["verdict"], "unverifiable");
+    let (kind, message) = batch.err(json!({"cmd": "stop", "session": "serve-0000000a"}));
+    assert!(kind == "refused" && message.contains("gpu1") && message.contains("stop it there"), "{kind}: {message}");
+    assert_eq!(batch.err(json!({"cmd": "send", "session": "cookbook-0000000b", "text": "x"})).0, "refused");
+    batch.ok(json!({"cmd": "stop", "session": id, "dry_run": true}));
+    workload.assert_alive();
+    let receipt = batch.ok(json!({"cmd": "stop", "session": id}));
+    assert_eq!((&receipt["dead"], &receipt["containment"]), (&json!(true), &json!(["tree"])), "{receipt:#}");
+    assert!(!workload.is_alive());
+    strangers.assert_alive();
+}
+
+#[test]
+fn the_subcommand_says_what_it_took_in_and_ends_with_the_code_of_its_error() {
+    let rig = Rig::new();
+    let nap = rig.nap();
+    assert_eq!(rig.tmux(&["new-session", "-d", "-s", "main", "sleep", &nap]).code, Some(0));
+    let ran = rig.run(&["adopt", "main"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.text().contains("runs in tmux as process") && ran.text().contains("no warden"), "{ran:?}");
+    for (words, code) in [
+        (&["adopt", "mai"][..], 4),
+        (&["adopt", "$99"], 4),
+        (&["adopt", "main", "--socket", "nobody"], 4),
+        (&["adopt", "main", "--socket", "a/b"], 2),
+        (&["adopt"], 2),
+        (&["--inspector", "none", "adopt", "main"], 3),
+        (&["extend", "main", "60"], 3),
+        (&["restart", "main"], 3),
+    ] {
+        let ran = rig.run(words);
+        assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
+    }
+    assert!(rig.run(&["ls"]).text().contains("main"));
+    let ran = rig.run(&["stop", "main"]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(ran.text().contains("no warden"), "{ran:?}");
+    assert_eq!(rig.run(&["adopt", "main"]).code, Some(4));
+}
