@@ -149,6 +149,7 @@ impl Runtime {
         control::start(&self.inner);
         sampler::start(&self.inner);
         reaper::start(&self.inner);
+        tasks::start(&self.inner);
     }
 
     /// Carries a command out.
