@@ -2,7 +2,7 @@
 //! processes. Used by `runtime`, and only where a data directory is configured.
 //!
 //! - [`state`], [`pane`], [`preset`], [`ledger`] and [`legacy`] are pure.
-//! - [`file`] reads the state file, and replaces it.
+//! - [`mod@file`] reads the state file, and replaces it.
 //!
 //! Invariants, as absences:
 //! - A task is never ownership: it names a tmux session and no process.

@@ -165,6 +165,7 @@ impl Runtime {
         sampler::start(&self.inner);
         serving::start(&self.inner);
         reaper::start(&self.inner);
+        tasks::start(&self.inner);
     }
 
     /// Carries a command out.

@@ -8,7 +8,6 @@ use super::Inner;
 use super::adopted::Panes;
 use super::hosts::{guard, guard_for_looking};
 use super::session::{GONE_SHOWN, Sample, Sampled, Session};
-use super::tasks::WATCHED;
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::guard::Guard;
@@ -40,7 +39,6 @@ pub(super) fn start(inner: &Arc<Inner>) {
             if inner.is_closing() {
                 return;
             }
-            inner.refresh_tasks(WATCHED);
             for session in inner.all() {
                 inner.sample_one(&session);
                 inner.watch_ceiling(&session);

@@ -34,7 +34,7 @@ use crate::tmux::{Probe, Server, SessionId};
 /// How old what is known of the tasks may be where somebody asks.
 pub(super) const ASKED: Duration = Duration::from_secs(1);
 /// Time between two looks of a long-lived manager.
-pub(super) const WATCHED: Duration = Duration::from_secs(3);
+const WATCHED: Duration = Duration::from_secs(3);
 /// Lines of a pane's history in which the end of its work is looked for.
 const HISTORY: u32 = 200;
 
@@ -77,6 +77,21 @@ struct Looked {
     panes: Vec<PaneRow>,
     /// When its sessions were made, in seconds since the Unix epoch.
     made: BTreeMap<SessionId, u64>,
+}
+
+/// Starts the thread that looks at tasks, where there may be some: a tmux server that does not answer holds up nobody
+/// else. It ends with the runtime.
+pub(super) fn start(inner: &Arc<Inner>) {
+    if inner.cookbook.is_none() {
+        return;
+    }
+    let weak = Arc::downgrade(inner);
+    std::thread::spawn(move || {
+        while let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) {
+            inner.refresh_tasks(WATCHED);
+            inner.sleep_at_most(WATCHED);
+        }
+    });
 }
 
 impl Cookbook {
