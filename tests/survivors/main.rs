@@ -51,6 +51,7 @@ mod failpoints;
 mod faults;
 mod journal;
 mod kills;
+mod lost_records;
 mod matrix;
 mod own_group;
 mod ports;

@@ -20,7 +20,7 @@ use super::{HostStage, NOT_LAUNCHED, NOTICE, TRAMPOLINE};
 use crate::lifecycle::ceiling::next_notice;
 use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
 use crate::lifecycle::guard::Guard;
-use crate::lifecycle::identity::Pid;
+use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::journal::{Act, By};
 use crate::lifecycle::receipt::Receipt;
@@ -65,6 +65,8 @@ pub(super) struct Keeper {
     not_after: Option<f64>,
     /// When the ceiling is to be spoken of.
     notice_at: Option<f64>,
+    /// The record as it was read last: how the session ends where the record is lost.
+    pub(super) remembered: Option<Tether>,
 }
 
 fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
@@ -139,6 +141,7 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
         orders,
         not_after: None,
         notice_at: None,
+        remembered: None,
     };
     keeper.look_at_ceiling();
     Ok(keeper)
@@ -247,10 +250,11 @@ impl Keeper {
         }
     }
 
-    /// Reads the ceiling from the record. One that cannot be read now takes no ceiling away.
+    /// Reads the ceiling from the record. One that is lost, or cannot be read now, takes no ceiling away.
     fn look_at_ceiling(&mut self) {
-        if let Ok(Ok(tether)) = self.store().map(|store| store.tether(&self.orders.session)) {
-            self.not_after = tether.map(|tether| tether.not_after);
+        if let Some(tether) = self.tether() {
+            self.not_after = Some(tether.not_after);
+            self.remembered = Some(tether);
         }
         self.notice_at = self.not_after.and_then(|not_after| next_notice(not_after, boottime()));
     }
@@ -319,24 +323,25 @@ impl Keeper {
     /// Runs the ladder if nobody else does; tells whether that is done with.
     fn run_ladder(&self, cause: &str) -> bool {
         // Without a readable record our own descendants are still ours.
-        let Ok(store) = self.store() else { return self.end_tree(cause, None) };
+        let Ok(store) = self.store() else { return self.end_tree(cause, None, None) };
         let Ok(_lock) = store.lock(&self.orders.session, Duration::ZERO) else { return false };
         match store.tether(&self.orders.session) {
-            // Whoever held the lock before has finished the stop.
-            Ok(None) => true,
+            // Whoever held the lock before has finished the stop; where somebody lives, the record was lost.
+            Ok(None) => !has_children() || self.end_tree(cause, Some(&store), None),
             // What is left was left alive on purpose.
             Ok(Some(tether)) if tether.is_settled() => true,
-            Ok(Some(tether)) => self.end_tree(cause, Some((&store, tether))),
-            Err(_) => self.end_tree(cause, None),
+            Ok(Some(tether)) => self.end_tree(cause, Some(&store), Some(tether)),
+            Err(_) => self.end_tree(cause, Some(&store), None),
         }
     }
 
-    fn end_tree(&self, cause: &str, record: Option<(&Store, Tether)>) -> bool {
+    fn end_tree(&self, cause: &str, store: Option<&Store>, tether: Option<Tether>) -> bool {
         let Ok(inspector) = Inspector::open(self.orders.inspector.parse().ok()) else { return false };
         let guard = Guard::new(&inspector);
-        let (store, tether) = record.map_or((None, None), |(store, tether)| (Some(store), Some(tether)));
-        let ladder = tether.as_ref().map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
-        let scope = tether.as_ref().map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
+        let known = tether.as_ref().or(self.remembered.as_ref());
+        let ladder = known.map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
+        let scope = known.map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
+        let recorded = tether.is_some();
         let order = Order {
             session: &self.orders.session,
             ladder,
@@ -349,7 +354,8 @@ impl Keeper {
         let mut below = Below { name: self.host.name(), scope, store, tether };
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));
-        if let Some(store) = store {
+        // Without a record, and with nobody there, nothing was ended.
+        if let Some(store) = store.filter(|_| recorded || !receipt.captured.is_empty()) {
             journal(store, Act::Stop, &mut receipt);
             write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
             let left_alive = receipt.escapees.iter().chain(&receipt.kept).next().map(|row| row.pid);
@@ -362,7 +368,8 @@ impl Keeper {
                 (None, HostStage::Pty | HostStage::Tmux) => None,
             };
             match (receipt.dead, left, below.tether) {
-                (Some(true), None, _) => drop(store.remove(&self.orders.session)),
+                // A record that could not be read stays as it is.
+                (Some(true), None, Some(_)) => drop(store.remove(&self.orders.session)),
                 (Some(true), Some((verdict, reason)), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
                     let at = wall_seconds();
@@ -395,11 +402,8 @@ pub(super) fn journal(store: &Store, act: Act, receipt: &mut Receipt) {
 fn own_scope(inspector: &Inspector) -> Scope {
     let me = Pid::new(p::getpid().as_raw_nonzero().get());
     let facts = me.and_then(|me| inspector.facts(me).ok().flatten());
-    let warden = facts.map(|facts| crate::lifecycle::identity::Identity {
-        pid: facts.pid,
-        token: inspector.token(&facts.start),
-        pidfd_inode: None,
-    });
+    let warden =
+        facts.map(|facts| Identity { pid: facts.pid, token: inspector.token(&facts.start), pidfd_inode: None });
     Scope { warden, ..Scope::default() }
 }
 
