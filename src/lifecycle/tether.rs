@@ -212,6 +212,12 @@ impl Tether {
         self.captured.is_empty() && self.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Owned)
     }
 
+    /// Says so where its warden speaks another protocol than this program: such a warden is told nothing.
+    pub fn other_protocol(&self) -> Option<String> {
+        let Self { protocol, .. } = self;
+        (*protocol != PROTOCOL).then(|| format!("its warden speaks protocol {protocol}, this cookbook-tui {PROTOCOL}"))
+    }
+
     /// Tells whether its workload is to be started again, or waits for it.
     pub fn restarts_on_failure(&self) -> bool {
         self.restarts.as_ref().is_some_and(|restarts| restarts.over.is_none())

@@ -63,3 +63,4 @@ mod support;
 mod tethers;
 mod tmux;
 mod users;
+mod versions;

@@ -34,6 +34,8 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// How often the lock of the session is tried while somebody else holds it.
 const LOCK_POLL_S: f64 = 0.02;
+/// How often the record is looked at while nothing happens.
+const GLANCE_S: i64 = 3600;
 /// How long the manager may take to write the tether down.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -199,11 +201,13 @@ impl Keeper {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.manager.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN)));
         fds.extend(self.front.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN)));
-        if poll(&mut fds, Some(&timeout)).is_err() {
-            return;
-        }
+        let Ok(spoke) = poll(&mut fds, Some(&timeout)) else { return };
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
+        if spoke == 0 && timeout.tv_sec >= GLANCE_S {
+            // Whoever changed the record may have failed to nudge us.
+            self.look_at_ceiling();
+        }
         let manager_spoke = self.manager.is_some() && ready[1];
         let front_spoke = self.front.is_some() && ready[ready.len() - 1];
         while let Ok(Some(signal)) = self.signals.read_signal() {
@@ -283,7 +287,8 @@ impl Keeper {
             let next = [self.not_after, self.notice_at, restart].into_iter().flatten().reduce(f64::min);
             // A restart whose time has come waits for nothing but the lock.
             let least = if restart.is_some() { LOCK_POLL_S } else { 0.0 };
-            next.map_or(3600.0, |next| (next - boottime()).clamp(least, 3600.0))
+            let glance = Duration::from_secs(GLANCE_S.unsigned_abs()).as_secs_f64();
+            next.map_or(glance, |next| (next - boottime()).clamp(least, glance))
         };
         timespec(Duration::from_secs_f64(seconds))
     }
