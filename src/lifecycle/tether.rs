@@ -144,6 +144,9 @@ pub struct Tether {
     /// The identities of a stop that is under way.
     #[serde(default)]
     pub captured: Vec<CapturedRecord>,
+    /// A stop has begun: whoever does it holds the lock. Where nobody does, it was interrupted.
+    #[serde(default)]
+    pub stopping: bool,
     /// Why it is still here.
     #[serde(default)]
     pub last: Option<Last>,
@@ -314,6 +317,7 @@ pub(super) fn sample() -> Tether {
         grace_s: 2.0,
         report_escapees: false,
         captured: Vec::new(),
+        stopping: false,
         last: None,
         restarts: None,
     }

@@ -6,11 +6,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::matrix::in_both;
-use crate::support::{Host, Launch, PATIENCE, Session, World, eventually, is_root, pids, rows, runs, skip};
+use crate::support::{CGROUP, Host, Launch, PATIENCE, Session, World, eventually, is_root, pids, rows, runs, skip};
 
 in_both! { who_left_the_tree_is_found_without_a_warden a_hopper_is_ended a_hopper_is_not_claimed_dead it_holds_across_a_restart }
-
-const ON: &str = "[containment]\ncgroup = true\n";
 
 /// Returns the session's cgroup, or says why there is none.
 fn cgroup_of(world: &World, session: &Session) -> Option<PathBuf> {
@@ -41,7 +39,7 @@ fn supervised(session: &Session) {
 /// A daemon that forked twice, leads its own kernel session, cleared its environment and lost its warden.
 fn who_left_the_tree_is_found_without_a_warden(host: Host) {
     let world = World::new();
-    world.recipes(ON);
+    world.recipes(CGROUP);
     let mut batch = world.batch();
     let daemon = world.shell("trap '' HUP; log daemon; exec env -i sleep $NAP");
     let script = world.shell(&format!("trap '' HUP; log root; (setsid bash {daemon} &) ; (leaf child) & wait; wait"));
@@ -80,9 +78,15 @@ fn hoppers(script: &str) -> usize {
     all.filter(|pid| runs(*pid, &[crate::support::python(), "-I", script])).count()
 }
 
+/// Single KILLs may hit it by luck; then it is tried again.
 fn a_hopper_is_ended(host: Host) {
+    assert!((0..12).any(|_| needed_its_cgroup(host)), "its cgroup was never emptied at once");
+}
+
+/// Ends a hopper; tells whether its cgroup was needed for that, or there is none.
+fn needed_its_cgroup(host: Host) -> bool {
     let world = World::new();
-    world.recipes(ON);
+    world.recipes(CGROUP);
     let mut batch = world.batch();
     let hopper = hopper(&world);
     let python = crate::support::python();
@@ -90,16 +94,19 @@ fn a_hopper_is_ended(host: Host) {
     let launch = Launch { host, kind: "serve", grace_s: 0.2, argv: &["bash", &root] };
     let session = world.launch(&mut batch, &launch);
     world.ledger.await_roles(&["root", "hopper"]);
-    let Some(path) = cgroup_of(&world, &session) else { return std::fs::write(world.path("enough"), "").unwrap() };
+    let Some(path) = cgroup_of(&world, &session) else {
+        std::fs::write(world.path("enough"), "").unwrap();
+        return true;
+    };
     let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
     let receipt = batch.stop(&session.id);
     let left = hoppers(&hopper);
     std::fs::write(world.path("enough"), "").unwrap();
     assert_eq!((left, &receipt["dead"]), (0, &json!(true)), "{receipt:#}");
-    assert!(rows(&receipt, "signals").any(|row| row["via"] == "cgroup"), "{receipt:#}");
     assert!(world.ledger.alive().is_empty(), "{receipt:#}");
     bystanders.assert_untouched();
     assert_empty(&path);
+    rows(&receipt, "signals").any(|row| row["via"] == "cgroup")
 }
 
 /// Without a cgroup it may be faster than every look; then nobody says that it is dead.
@@ -129,7 +136,7 @@ fn it_holds_across_a_restart(host: Host) {
     let world = World::new();
     let script = world.shell("echo run >> $FX/runs; log run$(wc -l < $FX/runs); until [ -e $FX/fail ]; do sleep 0.02; done; rm $FX/fail; exit 3");
     world.recipes(&format!(
-        "{ON}[[recipe]]\nname = \"failing\"\nkind = \"serve\"\ncommand = [\"bash\", \"{script}\"]\nrestart = \"on-failure\"\n"
+        "{CGROUP}[[recipe]]\nname = \"failing\"\nkind = \"serve\"\ncommand = [\"bash\", \"{script}\"]\nrestart = \"on-failure\"\n"
     ));
     let mut batch = world.batch();
     let session = world.launch_recipe(&mut batch, "failing", host);
@@ -152,7 +159,7 @@ fn without_one_the_launch_says_so() {
         return skip("needs root");
     }
     let world = World::new();
-    world.recipes(ON);
+    world.recipes(CGROUP);
     let hide = "for dir in $(grep -w cgroup2 /proc/self/mountinfo | cut -d' ' -f5); do mount -t tmpfs none $dir || exit 77; done; exec \"$@\"";
     let mut argv: Vec<String> = ["unshare", "-m", "sh", "-c", hide, "sh"].map(str::to_owned).into();
     argv.extend(world.binary());

@@ -131,6 +131,7 @@ impl Inner {
             return Err("its tmux session is gone".into());
         }
         (tether.spawner, tether.adopted, tether.last) = (self.me.clone(), true, None);
+        tether.stopping = false;
         self.store.save(&tether).map_err(|error| format!("its record could not be written: {error}"))?;
         session.state().tether = tether;
         self.watch_exit(session);

@@ -34,6 +34,8 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// How often the lock of the session is tried while somebody else holds it.
 const LOCK_POLL_S: f64 = 0.02;
+/// How often a stop of somebody else is looked at while it is under way.
+const STOP_POLL_S: f64 = 0.2;
 /// How often the record is looked at while nothing happens.
 const GLANCE_S: i64 = 3600;
 /// How long the manager may take to write the tether down.
@@ -67,6 +69,8 @@ pub(super) struct Keeper {
     not_after: Option<f64>,
     /// When the ceiling is to be spoken of.
     notice_at: Option<f64>,
+    /// Somebody else has begun a stop.
+    stop_seen: bool,
     /// The record as it was read last: how the session ends where the record is lost.
     pub(super) remembered: Option<Tether>,
 }
@@ -143,6 +147,7 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
         orders,
         not_after: None,
         notice_at: None,
+        stop_seen: false,
         remembered: None,
     };
     keeper.look_at_ceiling();
@@ -220,8 +225,10 @@ impl Keeper {
             if signal.ssi_signo == S::SIGUSR1 as u32 {
                 self.nudged = true;
                 self.look_at_ceiling();
+                self.stop_seen = self.remembered.as_ref().is_some_and(|tether| tether.stopping);
             }
         }
+        self.look_at_stop();
         if manager_spoke && self.manager.as_ref().is_some_and(hung_up) {
             self.manager = None;
             if self.host == HostStage::Pty {
@@ -263,6 +270,21 @@ impl Keeper {
         self.notice_at = self.not_after.and_then(|not_after| next_notice(not_after, boottime()));
     }
 
+    /// Finishes what somebody else has begun: who holds no lock any more, and has not said how it ended, is dead.
+    fn look_at_stop(&mut self) {
+        if !self.stop_seen || self.due.is_some() {
+            return;
+        }
+        let lock = self.store().and_then(|store| store.lock(&self.orders.session, Duration::ZERO));
+        if lock.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            return;
+        }
+        self.stop_seen = false;
+        if self.tether().is_some_and(|tether| tether.stopping) {
+            self.due = Some("whoever stopped it died before it was done");
+        }
+    }
+
     /// Has the people who look at the session in tmux told. Others are told by their managers.
     fn tell_ceiling(&self, left_s: f64) {
         if self.host == HostStage::Tmux {
@@ -284,7 +306,8 @@ impl Keeper {
         let seconds = if waits_for_lock {
             LOCK_POLL_S
         } else {
-            let next = [self.not_after, self.notice_at, restart].into_iter().flatten().reduce(f64::min);
+            let stop = self.stop_seen.then(|| boottime() + STOP_POLL_S);
+            let next = [self.not_after, self.notice_at, restart, stop].into_iter().flatten().reduce(f64::min);
             // A restart whose time has come waits for nothing but the lock.
             let least = if restart.is_some() { LOCK_POLL_S } else { 0.0 };
             let glance = Duration::from_secs(GLANCE_S.unsigned_abs()).as_secs_f64();
@@ -380,6 +403,7 @@ impl Keeper {
                     let at = wall_seconds();
                     tether.last = Some(Last { verdict, reason, at });
                     tether.captured.clear();
+                    tether.stopping = false;
                     store.save(&tether).ok();
                 }
                 (_, _, _) => {}
