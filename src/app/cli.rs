@@ -17,6 +17,7 @@ use super::report;
 use super::runtime::Runtime;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::receipt::PlanRow;
+use crate::lifecycle::regular;
 use crate::lifecycle::spawn::Spec;
 
 /// Carries a subcommand out and returns how it ended.
@@ -234,7 +235,7 @@ impl Tail {
         // A log that was turned over starts anew under the same name.
         let length = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
         if self.file.is_none() || length < self.at {
-            (self.file, self.at) = (File::open(&self.path).ok(), 0);
+            (self.file, self.at) = (regular::open(&self.path).ok(), 0);
         }
         let Some(file) = self.file.as_mut() else { return Vec::new() };
         let mut bytes = Vec::new();

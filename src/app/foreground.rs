@@ -3,7 +3,6 @@
 //! What the session prints is copied from its log, which holds every byte from the first; what is typed
 //! goes to it as it comes, Ctrl-C included. The terminal is put back when this ends in any way.
 
-use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use super::runtime::Runtime;
+use crate::lifecycle::regular;
 
 /// How often the log is looked at: less than a frame of a display.
 const GLANCE: Duration = Duration::from_millis(12);
@@ -79,7 +79,7 @@ fn type_keys(runtime: &Runtime, session: &str, done: &AtomicBool) {
 
 fn copy_output(runtime: &Runtime, session: &str, done: &AtomicBool) {
     let Ok(path) = runtime.log_path(session) else { return };
-    let Ok(mut log) = File::open(path) else { return };
+    let Ok(mut log) = regular::open(&path) else { return };
     let mut size_before = size();
     loop {
         // Asked before the read: what was printed before the end is copied.

@@ -24,6 +24,7 @@ use super::tui::{self, Cockpit, OnStuck, Options, Theme, UiEvent};
 use super::{COCKPIT, LOG_WRITER, batch, cli, schema};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::regular;
 use crate::lifecycle::store::{private_dir, replace};
 use crate::lifecycle::warden;
 use crate::text;
@@ -279,7 +280,7 @@ fn server(args: &Args, paths: &Paths, config: &Config) -> Result<Server, AppErro
         None
     } else {
         let path = paths.state_dir.join("tmux.conf");
-        if std::fs::read(&path).ok().as_deref() != Some(crate::tmux::CONFIG.as_bytes()) {
+        if regular::read(&path).ok().as_deref() != Some(crate::tmux::CONFIG.as_bytes()) {
             replace(&path, crate::tmux::CONFIG.as_bytes()).map_err(|error| {
                 AppError::new(ErrorKind::State, format!("failed to write {}: {error}", path.display()))
             })?;
@@ -323,10 +324,7 @@ fn signals(runtime: &Runtime) -> Receiver<()> {
 }
 
 fn log_to(state_dir: &Path, level: tracing::Level) {
-    use std::os::unix::fs::OpenOptionsExt;
-    let file =
-        std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(state_dir.join("cookbook-tui.log"));
-    let Ok(file) = file else { return };
+    let Ok(file) = regular::append(&state_dir.join("cookbook-tui.log")) else { return };
     let subscriber =
         tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(std::sync::Mutex::new(file));
     subscriber.try_init().ok();

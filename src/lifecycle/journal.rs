@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::clock::wall_seconds;
 use super::failpoint::{Point, around};
 use super::receipt::{OutcomeKind, Receipt};
+use super::regular;
 use super::store::{lock_file, sync_dir};
 
 /// Size in bytes at which a file is turned over; one older file is kept beside it.
@@ -142,7 +143,8 @@ impl Journal {
         let _lock = lock_file(&self.path.with_extension("lock"), PATIENCE)?;
         let mut line = serde_json::to_vec(entry).map_err(io::Error::other)?;
         line.push(b'\n');
-        let mut file = OpenOptions::new().create(true).read(true).append(true).mode(0o600).open(&self.path)?;
+        let mut file =
+            regular::open_with(OpenOptions::new().create(true).read(true).append(true).mode(0o600), &self.path)?;
         let before = file.metadata()?.len();
         if is_torn(&mut file, before)? {
             line.insert(0, b'\n');
@@ -170,7 +172,7 @@ impl Journal {
     pub fn read(&self, session: Option<&str>, tail: Option<usize>) -> io::Result<Entries> {
         let mut entries = Entries::default();
         for path in [self.older(), self.path.clone()] {
-            let bytes = match fs::read(&path) {
+            let bytes = match regular::read(&path) {
                 Ok(bytes) => bytes,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),

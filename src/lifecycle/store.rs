@@ -15,6 +15,7 @@ use serde::de::DeserializeOwned;
 use super::failpoint::{Point, around};
 use super::journal::Journal;
 use super::leaf::Leaf;
+use super::regular;
 use super::tether::{ExitRecord, Tether, is_session_id};
 
 /// The directory of the session records.
@@ -208,7 +209,7 @@ const UNFINISHED: Duration = Duration::from_secs(3600);
 
 /// Takes the lock at `path`, creating the file.
 pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
-    let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path)?;
+    let file = regular::open_with(OpenOptions::new().create(true).truncate(false).write(true).mode(0o600), path)?;
     let until = Instant::now() + patience;
     loop {
         match file.try_lock() {
@@ -232,7 +233,7 @@ fn read_tether(path: &Path) -> Result<Option<Tether>, String> {
 
 /// Reads a JSON file; `Ok(None)` where there is none.
 pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, String> {
-    match fs::read(path) {
+    match regular::read(path) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| format!("not a record of ours: {error}")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(format!("failed to read: {error}")),

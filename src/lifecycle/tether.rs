@@ -170,6 +170,9 @@ pub struct Tether {
     /// The identities of a stop that is under way.
     #[serde(default)]
     pub captured: Vec<CapturedRecord>,
+    /// A stop has begun: whoever does it holds the lock. Where nobody does, it was interrupted.
+    #[serde(default)]
+    pub stopping: bool,
     /// Why it is still here.
     #[serde(default)]
     pub last: Option<Last>,
@@ -257,6 +260,12 @@ impl Tether {
     /// Tells whether a stop has ended everything but what was left alive on purpose.
     pub fn is_settled(&self) -> bool {
         self.captured.is_empty() && self.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Owned)
+    }
+
+    /// Says so where its warden speaks another protocol than this program: such a warden is told nothing.
+    pub fn other_protocol(&self) -> Option<String> {
+        let Self { protocol, .. } = self;
+        (*protocol != PROTOCOL).then(|| format!("its warden speaks protocol {protocol}, this cookbook-tui {PROTOCOL}"))
     }
 
     /// Tells whether its workload is to be started again, or waits for it.
@@ -372,6 +381,7 @@ pub(super) fn sample() -> Tether {
         grace_s: 2.0,
         report_escapees: false,
         captured: Vec::new(),
+        stopping: false,
         last: None,
         restarts: None,
     }

@@ -1,10 +1,11 @@
 //! The log of a session: what it printed, byte for byte, in a file that is turned over before it grows
 //! without bounds.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::lifecycle::regular;
 
 /// Largest size of one file in bytes; one older file is kept beside it.
 const SIZE_MAX: u64 = 32 << 20;
@@ -23,7 +24,7 @@ impl Log {
     /// # Errors
     /// When the file cannot be made.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
+        let file = regular::append(path)?;
         let size = file.metadata()?.len();
         Ok(Self { path: path.to_owned(), file: Some(file), size })
     }
@@ -43,7 +44,7 @@ impl Log {
 
     fn turn_over(&mut self) {
         fs::rename(&self.path, older(&self.path)).ok();
-        self.file = OpenOptions::new().create(true).append(true).mode(0o600).open(&self.path).ok();
+        self.file = regular::append(&self.path).ok();
         self.size = 0;
     }
 }
@@ -60,7 +61,7 @@ fn older(path: &Path) -> PathBuf {
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for part in [older(path), path.to_owned()] {
-        match fs::read(part) {
+        match regular::read(&part) {
             Ok(part) => bytes.extend(part),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),

@@ -49,7 +49,11 @@ fn everything_is_private_whatever_the_umask() {
         for name in ["tmux.conf", "trusted.json", "cookbook-tui.log", "sessions", "logs", &format!("{short}.exit")] {
             assert!(seen.iter().any(|path| path.ends_with(name)), "{name} was not looked at: {seen:?}");
         }
-        check_private(&rig.runtime());
+        let seen = check_private(&rig.runtime());
+        for (what, first) in [("the control socket", b'c'), ("the private tmux of an agent", b't')] {
+            let is_there = |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes()[0] == first);
+            assert!(seen.iter().any(is_there), "{what} was not looked at: {seen:?}");
+        }
         // Our care is ours: the workload has the mask that it was launched with.
         for name in ["pty-serve", "pty-agent", "tmux-serve", "tmux-agent"] {
             until(name, || fs::read_to_string(rig.path(name)).is_ok_and(|text| text.ends_with('\n')));
@@ -58,7 +62,10 @@ fn everything_is_private_whatever_the_umask() {
         for session in &sessions {
             batch.ok(json!({"cmd": "stop", "session": session, "timeout_s": 0.01, "grace_s": 0}));
         }
-        check_private(&rig.state());
+        let seen = check_private(&rig.state());
+        for name in ["receipts.jsonl", "receipts.lock"] {
+            assert!(seen.iter().any(|path| path.ends_with(name)), "{name} was not looked at: {seen:?}");
+        }
     }
 }
 

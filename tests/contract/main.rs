@@ -27,6 +27,7 @@ mod llama;
 mod managers;
 mod oracle;
 mod orphans;
+mod pipes;
 mod printed;
 mod rig;
 mod schema;

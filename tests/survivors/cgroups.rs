@@ -6,11 +6,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::matrix::in_both;
-use crate::support::{Host, Launch, PATIENCE, Session, World, eventually, is_root, pids, rows, runs, skip};
+use crate::support::{CGROUP, Host, Launch, PATIENCE, Session, World, eventually, is_root, pids, rows, runs, skip};
 
 in_both! { who_left_the_tree_is_found_without_a_warden a_hopper_is_ended a_hopper_is_not_claimed_dead it_holds_across_a_restart }
-
-const ON: &str = "[containment]\ncgroup = true\n";
 
 /// Returns the session's cgroup, or says why there is none.
 fn cgroup_of(world: &World, session: &Session) -> Option<PathBuf> {
@@ -41,7 +39,7 @@ fn supervised(session: &Session) {
 /// A daemon that forked twice, leads its own kernel session, cleared its environment and lost its warden.
 fn who_left_the_tree_is_found_without_a_warden(host: Host) {
     let world = World::new();
-    world.recipes(ON);
+    world.recipes(CGROUP);
     let mut batch = world.batch();
     let daemon = world.shell("trap '' HUP; log daemon; exec env -i sleep $NAP");
     let script = world.shell(&format!("trap '' HUP; log root; (setsid bash {daemon} &) ; (leaf child) & wait; wait"));
@@ -89,7 +87,7 @@ fn a_hopper_is_ended(host: Host) {
 /// Tells whether the cgroup had to be emptied, or cannot be had here.
 fn hoppers_are_ended(host: Host) -> bool {
     let world = World::new();
-    world.recipes(ON);
+    world.recipes(CGROUP);
     let mut batch = world.batch();
     let hopper = hopper(&world);
     let hop = format!("{} -I {hopper}", crate::support::python());
@@ -139,7 +137,7 @@ fn it_holds_across_a_restart(host: Host) {
     let world = World::new();
     let script = world.shell("echo run >> $FX/runs; log run$(wc -l < $FX/runs); until [ -e $FX/fail ]; do sleep 0.02; done; rm $FX/fail; exit 3");
     world.recipes(&format!(
-        "{ON}[[recipe]]\nname = \"failing\"\nkind = \"serve\"\ncommand = [\"bash\", \"{script}\"]\nrestart = \"on-failure\"\n"
+        "{CGROUP}[[recipe]]\nname = \"failing\"\nkind = \"serve\"\ncommand = [\"bash\", \"{script}\"]\nrestart = \"on-failure\"\n"
     ));
     let mut batch = world.batch();
     let session = world.launch_recipe(&mut batch, "failing", host);
@@ -162,7 +160,7 @@ fn without_one_the_launch_says_so() {
         return skip("needs root");
     }
     let world = World::new();
-    world.recipes(ON);
+    world.recipes(CGROUP);
     let hide = "for dir in $(grep -w cgroup2 /proc/self/mountinfo | cut -d' ' -f5); do mount -t tmpfs none $dir || exit 77; done; exec \"$@\"";
     let mut argv: Vec<String> = ["unshare", "-m", "sh", "-c", hide, "sh"].map(str::to_owned).into();
     argv.extend(world.binary());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use crate::matrix::in_both;
-use crate::support::{Batch, Host, Launch, Session, World, eventually, pids, rows};
+use crate::support::{Batch, Host, Launch, Session, World, came_back, eventually, pids, rows};
 
 in_both! { of_a_shell of_an_agent }
 
@@ -21,7 +21,7 @@ fn with_daemon(world: &World, batch: &mut Batch, host: Host, kind: &str) -> Sess
     eventually("the return to the warden", || {
         let tree = batch.ok(json!({ "cmd": "tree", "session": session.id }));
         let daemon = i64::from(world.ledger.of("daemon").pid);
-        rows(&tree, "processes").any(|row| row["pid"] == daemon && row["membership"] == json!(["reparented"]))
+        rows(&tree, "processes").any(|row| row["pid"] == daemon && came_back(row))
     });
     session
 }

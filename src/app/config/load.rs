@@ -16,6 +16,7 @@ use super::parse::{Layer, Origin, parse};
 use super::program::is_found;
 use super::recipe::Source;
 use super::trust::{absolute, fingerprint, is_trusted, read_bounded, read_checked};
+use crate::lifecycle::regular;
 
 /// The recipes that are shipped with the program.
 const BUILT_IN: &str = include_str!("../../../assets/recipes.toml");
@@ -47,7 +48,10 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Config, ConfigError> {
 
     let user = inputs.config_home.join("cookbook-tui/config.toml");
     let path = inputs.explicit.unwrap_or(&user);
-    match File::open(inputs.cwd.join(path)).and_then(read_bounded) {
+    let file = inputs.cwd.join(path);
+    // Whoever names a file may name a pipe.
+    let opened = if inputs.explicit.is_some() { File::open(file) } else { regular::open(&file) };
+    match opened.and_then(read_bounded) {
         Ok(content) => config.add_file(read(&content, path, Source::User)?, inputs.cwd.join(path)),
         Err(error) if error.kind() == io::ErrorKind::NotFound && inputs.explicit.is_none() => {}
         Err(reason) => return Err(ConfigError::Read { path: path.to_owned(), reason }),

@@ -179,7 +179,7 @@ fn record(entry: Trusted, state_dir: &Path) -> io::Result<Trusted> {
 
 /// Opens a file of mode 0600 for writing, whatever the umask.
 fn create_private(path: &Path, extra: OFlags) -> io::Result<File> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | extra;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | extra;
     let mode = Mode::RUSR | Mode::WUSR;
     let file = File::from(rustix::fs::open(path, flags, mode).map_err(|error| about(path, &error.into()))?);
     rustix::fs::fchmod(&file, mode)?;

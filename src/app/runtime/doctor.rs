@@ -14,7 +14,7 @@ impl Inner {
         checks.extend(self.tmux_checks());
         checks.push(directory("state directory", &self.paths.state_dir));
         checks.push(directory("runtime directory", &self.paths.runtime_dir));
-        checks.push(self.record_check());
+        checks.extend([self.record_check(), self.warden_check()]);
         checks.extend([clock(&self.inspector), cgroup(&self.inspector), logind(&self.inspector)]);
         checks.push(self.config_check());
         checks.extend(self.cookbook_check());
@@ -70,6 +70,20 @@ impl Inner {
                 "records",
                 format!("{} are left alone, for example {}: {}", quarantined.len(), first.path.display(), first.reason),
                 "look at the file; move it away when you know that nothing of it runs",
+            ),
+        }
+    }
+
+    /// A program that was replaced leaves wardens of the one before.
+    fn warden_check(&self) -> Check {
+        let strange = self.all().into_iter().filter(|session| !session.phase().0.is_over());
+        let mut strange = strange.filter_map(|session| Some((session.id.clone(), session.tether().other_protocol()?)));
+        match strange.next() {
+            None => ok("wardens", "all speak our protocol"),
+            Some((session, how)) => warn(
+                "wardens",
+                format!("{} of another version, for example of {session}: {how}", strange.count() + 1),
+                "nobody ends a session for it; restart it when it suits",
             ),
         }
     }

@@ -70,10 +70,10 @@ impl Host for SessionHost<'_> {
             return Ok(());
         }
         self.tether.captured = captured.to_vec();
+        self.tether.stopping = true;
         store(&self.inner.store, &self.tether)?;
-        if self.tether.restarts.is_some() {
-            self.inner.nudge(&self.tether);
-        }
+        // It starts nothing again, and finishes what we may not live to finish.
+        self.inner.nudge(&self.tether);
         Ok(())
     }
 

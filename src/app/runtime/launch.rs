@@ -454,6 +454,7 @@ impl Inner {
             grace_s: plan.grace_s,
             report_escapees: plan.report_escapees,
             captured: Vec::new(),
+            stopping: false,
             last: None,
             restarts: plan.restart.then(Restarts::default),
         }

@@ -43,7 +43,9 @@ impl Inner {
             let tether = session.tether();
             let decision = decide(&self.view(&tether));
             let is_orphan = decision != Decision::Keep || self.is_left_behind(&tether);
-            if is_orphan {
+            // A person is to know of it; it is no reason to end anybody.
+            let is_strange = tether.other_protocol().is_some() && !session.phase().0.is_over();
+            if is_orphan || is_strange {
                 self.sample_one(&session);
                 orphans.push(orphan(self, &session, decision));
             }
@@ -138,6 +140,7 @@ impl Inner {
             return Err("its tmux session is gone".into());
         }
         (tether.spawner, tether.adopted, tether.last) = (self.me.clone(), true, None);
+        tether.stopping = false;
         self.store.save(&tether).map_err(|error| format!("its record could not be written: {error}"))?;
         session.state().tether = tether;
         self.watch_exit(session);
@@ -203,7 +206,10 @@ fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
     let row = inner.session_row(session);
     let tether = session.tether();
     let why = match decision {
-        Decision::Keep => "a stop did not end everything",
+        Decision::Keep => match tether.other_protocol() {
+            Some(how) => &format!("{how}; it is left as it is"),
+            None => "a stop did not end everything",
+        },
         Decision::TearDown => "its manager is gone, or its ceiling has come",
         Decision::AlreadyGone => "nothing is left of it",
         Decision::Foreign => "its pids name other processes now",

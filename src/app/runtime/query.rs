@@ -70,6 +70,7 @@ impl Inner {
         let over = phase.is_over();
         let task = tether.adoption.as_ref().and_then(|adoption| adoption.task.as_ref());
         let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
+        let stranger = tether.other_protocol().filter(|_| !over);
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
         let sum = |values: Vec<Option<f64>>| {
@@ -84,7 +85,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: [detail, restarts, adoption].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
+            detail: [detail, restarts, adoption, stranger].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
             progress_pct: running.and_then(|progress| progress.percent),
             tokens_per_s: running.and_then(|progress| progress.tokens_per_s),
             requests: running.and_then(|progress| progress.requests),

@@ -94,6 +94,10 @@ impl Inner {
     /// Has the warden of a session read its record again.
     pub(super) fn nudge(&self, tether: &Tether) {
         let Some(warden) = &tether.warden else { return };
+        // To one of another version the signal may mean its end.
+        if tether.other_protocol().is_some() {
+            return;
+        }
         if !nudge(warden, &guard(self, tether), &self.inspector) {
             tracing::warn!(session = tether.session, "its warden could not be told that its record changed");
         }

@@ -20,6 +20,7 @@ use crate::app::event::Event;
 use crate::app::phase::{Detector, Probe, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, recognise};
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::InspectorKind;
+use crate::lifecycle::regular;
 use crate::lifecycle::verdict::VerdictKind;
 
 /// Time between two looks while something is on its way.
@@ -89,7 +90,7 @@ impl Serving {
 
 impl Work {
     fn read_log(&mut self, path: &Path) {
-        let Ok(mut file) = File::open(path) else { return };
+        let Ok(mut file) = regular::open(path) else { return };
         let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return };
         if length < self.read {
             // It was turned over.

@@ -423,6 +423,7 @@ impl Inner {
             let at = clock::wall_seconds();
             let (verdict, reason) = left_behind(receipt);
             tether.last = Some(Last { verdict, reason, at });
+            tether.stopping = false;
             if left_alive {
                 tether.captured.clear();
             }

@@ -250,6 +250,7 @@ impl Keeper {
         }
         let durable = store.save(tether)?;
         self.workload = pid.rustix();
+        self.remembered = Some(tether.clone());
         open_gate(&durable, &mut gate, &self.orders.session, &self.orders.workspace)
     }
 

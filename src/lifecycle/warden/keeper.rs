@@ -20,7 +20,7 @@ use super::{HostStage, NOT_LAUNCHED, NOTICE, TRAMPOLINE};
 use crate::lifecycle::ceiling::next_notice;
 use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
 use crate::lifecycle::guard::Guard;
-use crate::lifecycle::identity::Pid;
+use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::journal::{Act, By};
 use crate::lifecycle::receipt::Receipt;
@@ -34,6 +34,10 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// How often the lock of the session is tried while somebody else holds it.
 const LOCK_POLL_S: f64 = 0.02;
+/// How often a stop of somebody else is looked at while it is under way.
+const STOP_POLL_S: f64 = 0.2;
+/// How often the record is looked at while nothing happens.
+const GLANCE_S: i64 = 3600;
 /// How long the manager may take to write the tether down.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -65,6 +69,10 @@ pub(super) struct Keeper {
     not_after: Option<f64>,
     /// When the ceiling is to be spoken of.
     notice_at: Option<f64>,
+    /// Somebody else has begun a stop.
+    stop_seen: bool,
+    /// The record as it was read last: how the session ends where the record is lost.
+    pub(super) remembered: Option<Tether>,
 }
 
 fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
@@ -139,6 +147,8 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
         orders,
         not_after: None,
         notice_at: None,
+        stop_seen: false,
+        remembered: None,
     };
     keeper.look_at_ceiling();
     Ok(keeper)
@@ -196,11 +206,13 @@ impl Keeper {
         let mut fds = vec![PollFd::new(&self.signals, PollFlags::IN)];
         fds.extend(self.manager.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN)));
         fds.extend(self.front.as_ref().map(|stream| PollFd::new(stream, PollFlags::IN)));
-        if poll(&mut fds, Some(&timeout)).is_err() {
-            return;
-        }
+        let Ok(spoke) = poll(&mut fds, Some(&timeout)) else { return };
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
+        if spoke == 0 && timeout.tv_sec >= GLANCE_S {
+            // Whoever changed the record may have failed to nudge us.
+            self.look_at_ceiling();
+        }
         let manager_spoke = self.manager.is_some() && ready[1];
         let front_spoke = self.front.is_some() && ready[ready.len() - 1];
         while let Ok(Some(signal)) = self.signals.read_signal() {
@@ -213,8 +225,10 @@ impl Keeper {
             if signal.ssi_signo == S::SIGUSR1 as u32 {
                 self.nudged = true;
                 self.look_at_ceiling();
+                self.stop_seen = self.remembered.as_ref().is_some_and(|tether| tether.stopping);
             }
         }
+        self.look_at_stop();
         if manager_spoke && self.manager.as_ref().is_some_and(hung_up) {
             self.manager = None;
             if self.host == HostStage::Pty {
@@ -247,12 +261,28 @@ impl Keeper {
         }
     }
 
-    /// Reads the ceiling from the record. One that cannot be read now takes no ceiling away.
+    /// Reads the ceiling from the record. One that is lost, or cannot be read now, takes no ceiling away.
     fn look_at_ceiling(&mut self) {
-        if let Ok(Ok(tether)) = self.store().map(|store| store.tether(&self.orders.session)) {
-            self.not_after = tether.map(|tether| tether.not_after);
+        if let Some(tether) = self.tether() {
+            self.not_after = Some(tether.not_after);
+            self.remembered = Some(tether);
         }
         self.notice_at = self.not_after.and_then(|not_after| next_notice(not_after, boottime()));
+    }
+
+    /// Finishes what somebody else has begun: who holds no lock any more, and has not said how it ended, is dead.
+    fn look_at_stop(&mut self) {
+        if !self.stop_seen || self.due.is_some() {
+            return;
+        }
+        let lock = self.store().and_then(|store| store.lock(&self.orders.session, Duration::ZERO));
+        if lock.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            return;
+        }
+        self.stop_seen = false;
+        if self.tether().is_some_and(|tether| tether.stopping) {
+            self.due = Some("whoever stopped it died before it was done");
+        }
     }
 
     /// Has the people who look at the session in tmux told. Others are told by their managers.
@@ -276,10 +306,12 @@ impl Keeper {
         let seconds = if waits_for_lock {
             LOCK_POLL_S
         } else {
-            let next = [self.not_after, self.notice_at, restart].into_iter().flatten().reduce(f64::min);
+            let stop = self.stop_seen.then(|| boottime() + STOP_POLL_S);
+            let next = [self.not_after, self.notice_at, restart, stop].into_iter().flatten().reduce(f64::min);
             // A restart whose time has come waits for nothing but the lock.
             let least = if restart.is_some() { LOCK_POLL_S } else { 0.0 };
-            next.map_or(3600.0, |next| (next - boottime()).clamp(least, 3600.0))
+            let glance = Duration::from_secs(GLANCE_S.unsigned_abs()).as_secs_f64();
+            next.map_or(glance, |next| (next - boottime()).clamp(least, glance))
         };
         timespec(Duration::from_secs_f64(seconds))
     }
@@ -319,24 +351,25 @@ impl Keeper {
     /// Runs the ladder if nobody else does; tells whether that is done with.
     fn run_ladder(&self, cause: &str) -> bool {
         // Without a readable record our own descendants are still ours.
-        let Ok(store) = self.store() else { return self.end_tree(cause, None) };
+        let Ok(store) = self.store() else { return self.end_tree(cause, None, None) };
         let Ok(_lock) = store.lock(&self.orders.session, Duration::ZERO) else { return false };
         match store.tether(&self.orders.session) {
-            // Whoever held the lock before has finished the stop.
-            Ok(None) => true,
+            // Whoever held the lock before has finished the stop; where somebody lives, the record was lost.
+            Ok(None) => !has_children() || self.end_tree(cause, Some(&store), None),
             // What is left was left alive on purpose.
             Ok(Some(tether)) if tether.is_settled() => true,
-            Ok(Some(tether)) => self.end_tree(cause, Some((&store, tether))),
-            Err(_) => self.end_tree(cause, None),
+            Ok(Some(tether)) => self.end_tree(cause, Some(&store), Some(tether)),
+            Err(_) => self.end_tree(cause, Some(&store), None),
         }
     }
 
-    fn end_tree(&self, cause: &str, record: Option<(&Store, Tether)>) -> bool {
+    fn end_tree(&self, cause: &str, store: Option<&Store>, tether: Option<Tether>) -> bool {
         let Ok(inspector) = Inspector::open(self.orders.inspector.parse().ok()) else { return false };
         let guard = Guard::new(&inspector);
-        let (store, tether) = record.map_or((None, None), |(store, tether)| (Some(store), Some(tether)));
-        let ladder = tether.as_ref().map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
-        let scope = tether.as_ref().map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
+        let known = tether.as_ref().or(self.remembered.as_ref());
+        let ladder = known.map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
+        let scope = known.map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
+        let recorded = tether.is_some();
         let order = Order {
             session: &self.orders.session,
             ladder,
@@ -349,7 +382,8 @@ impl Keeper {
         let mut below = Below { name: self.host.name(), scope, store, tether };
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));
-        if let Some(store) = store {
+        // Without a record, and with nobody there, nothing was ended.
+        if let Some(store) = store.filter(|_| recorded || !receipt.captured.is_empty()) {
             journal(store, Act::Stop, &mut receipt);
             write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
             let left_alive = receipt.escapees.iter().chain(&receipt.kept).next().map(|row| row.pid);
@@ -362,12 +396,14 @@ impl Keeper {
                 (None, HostStage::Pty | HostStage::Tmux) => None,
             };
             match (receipt.dead, left, below.tether) {
-                (Some(true), None, _) => drop(store.remove(&self.orders.session)),
+                // A record that could not be read stays as it is.
+                (Some(true), None, Some(_)) => drop(store.remove(&self.orders.session)),
                 (Some(true), Some((verdict, reason)), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
                     let at = wall_seconds();
                     tether.last = Some(Last { verdict, reason, at });
                     tether.captured.clear();
+                    tether.stopping = false;
                     store.save(&tether).ok();
                 }
                 (_, _, _) => {}
@@ -395,11 +431,8 @@ pub(super) fn journal(store: &Store, act: Act, receipt: &mut Receipt) {
 fn own_scope(inspector: &Inspector) -> Scope {
     let me = Pid::new(p::getpid().as_raw_nonzero().get());
     let facts = me.and_then(|me| inspector.facts(me).ok().flatten());
-    let warden = facts.map(|facts| crate::lifecycle::identity::Identity {
-        pid: facts.pid,
-        token: inspector.token(&facts.start),
-        pidfd_inode: None,
-    });
+    let warden =
+        facts.map(|facts| Identity { pid: facts.pid, token: inspector.token(&facts.start), pidfd_inode: None });
     Scope { warden, ..Scope::default() }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::world::all_have_cgroups;
 use super::{Batch, Bystanders, Entry, Session, World};
 
 /// What is known of a stop beforehand.
@@ -82,8 +83,17 @@ pub(crate) fn assert_signals(
         assert!(allowed(&key), "a signal to none of the fixture's: {row}\n{receipt:#}");
         assert!(!strangers.contains(&key), "a signal to a stranger: {row}\n{receipt:#}");
         assert!(!bystanders.pids().contains(&key.0), "a signal to a bystander: {row}\n{receipt:#}");
-        assert_eq!(row["via"], "pidfd", "{row}");
+        assert!(row["via"] == "pidfd" || (all_have_cgroups() && row["via"] == "cgroup"), "{row}");
     }
+}
+
+/// Tells whether a member is one for no other reason than that it came back to its warden, the cgroup aside.
+pub(crate) fn came_back(row: &Value) -> bool {
+    let mut how: Vec<&str> = rows(row, "membership").filter_map(Value::as_str).collect();
+    if all_have_cgroups() {
+        how.retain(|how| *how != "cgroup");
+    }
+    how == ["reparented"]
 }
 
 /// Returns the rows of a list.

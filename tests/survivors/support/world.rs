@@ -14,6 +14,9 @@ use serde_json::{Value, json};
 use super::ledger::{Entry, Held, Ledger, process_state};
 use super::{Batch, PATIENCE, fixtures};
 
+/// The configuration that asks for a cgroup for each session.
+pub(crate) const CGROUP: &str = "[containment]\ncgroup = true\n";
+
 /// Where the sessions of a test live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
@@ -71,7 +74,7 @@ impl World {
         for name in ["run", "tmux", "home"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
-        Self {
+        let world = Self {
             ledger: Ledger::new(dir.path().join("ledger")),
             nap: format!("240.{unique}"),
             socket: format!("ct{unique}"),
@@ -79,7 +82,9 @@ impl World {
             others: RefCell::default(),
             scripts: Cell::new(0),
             dir,
-        }
+        };
+        world.recipes("");
+        world
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -212,8 +217,11 @@ impl World {
         self.launch_request(batch, json!({ "cmd": "launch", "recipe": recipe, "host": host.name() }))
     }
 
-    /// Writes the configuration file. Managers read it when they start.
+    /// Writes the configuration file. Managers read it when they start. With `SURVIVORS_CGROUP` in the environment
+    /// of the tests every session gets a cgroup of its own, where the host grants one.
     pub(crate) fn recipes(&self, text: &str) {
+        let asks = all_have_cgroups() && !text.contains("[containment]");
+        let text = format!("{}{text}", if asks { CGROUP } else { "" });
         let dir = self.path("home/.config/cookbook-tui");
         std::fs::create_dir_all(&dir).unwrap();
         std::fs::write(dir.join("config.toml"), text).unwrap();
@@ -370,6 +378,11 @@ fn everybody() -> BTreeSet<(i32, String)> {
     let pids =
         std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| Entry::of_pid(pid, "stranger")).map(|entry| (entry.pid, entry.token())).collect()
+}
+
+/// Tells whether every session of the tests is to have a cgroup.
+pub(super) fn all_have_cgroups() -> bool {
+    std::env::var_os("SURVIVORS_CGROUP").is_some()
 }
 
 pub(crate) fn is_root() -> bool {

@@ -151,7 +151,7 @@ fn a_file_that_was_asked_for_must_exist() {
     assert_eq!(error.to_string(), "failed to read missing.toml: No such file or directory (os error 2)");
     fs::create_dir(world.path(USER)).unwrap();
     let error = world.load(None).unwrap_err().to_string();
-    assert_eq!(error, format!("failed to read {}: Is a directory (os error 21)", world.path(USER).display()));
+    assert_eq!(error, format!("failed to read {}: it is a directory, not a regular file", world.path(USER).display()));
 }
 
 #[test]

@@ -1,0 +1,90 @@
+//! Files by name that must be regular ones. Opening never waits: a FIFO without a writer, a device or a socket in
+//! the place of a record is an error like any other.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a file for reading.
+///
+/// # Errors
+/// When there is none, or it is something else than a regular file.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().read(true), path)
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// As [`open`], or when the disk refuses.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Opens, or creates, a file for appending, mode 0600.
+///
+/// # Errors
+/// As [`open`].
+pub fn append(path: &Path) -> io::Result<File> {
+    open_with(OpenOptions::new().create(true).append(true).mode(0o600), path)
+}
+
+/// Opens a file as `options` say.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    // For a regular file the flag means nothing (open(2)).
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
+    let file = options.custom_flags(flags.cast_signed()).open(path).map_err(|error| match error.raw_os_error() {
+        // A socket, or a FIFO that nobody reads.
+        Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => not_regular("a socket or a FIFO"),
+        _ => error,
+    })?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_file() {
+        return Ok(file);
+    }
+    Err(not_regular(if kind.is_fifo() {
+        "a FIFO"
+    } else if kind.is_dir() {
+        "a directory"
+    } else {
+        "a device"
+    }))
+}
+
+fn not_regular(what: &str) -> io::Error {
+    io::Error::other(format!("it is {what}, not a regular file"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    #[test]
+    fn nothing_but_a_regular_file_is_opened_and_nobody_waits() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        mknodat(CWD, place("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
+        std::fs::create_dir(place("directory")).unwrap();
+        std::os::unix::fs::symlink("/dev/null", place("device")).unwrap();
+        for name in ["fifo", "socket", "directory", "device"] {
+            for error in [read(&place(name)).unwrap_err(), append(&place(name)).unwrap_err()] {
+                let expected = name == "directory" || error.to_string().contains("not a regular file");
+                assert!(expected && error.kind() != io::ErrorKind::NotFound, "{name}: {error}");
+            }
+        }
+        append(&place("file")).unwrap();
+        assert_eq!(read(&place("file")).unwrap(), b"");
+        assert_eq!(open(&place("nothing")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
