@@ -26,6 +26,7 @@ mod llama;
 mod managers;
 mod oracle;
 mod orphans;
+mod preflight;
 mod printed;
 mod rig;
 mod schema;

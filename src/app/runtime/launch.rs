@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::environment::{Ingredients, build};
+use super::preflight::{Intent, check_venv};
 use super::session::{OwnedPty, Session};
 use super::{Inner, not_found};
 use crate::app::command::{Launched, TmuxPlace};
@@ -126,6 +127,9 @@ impl Inner {
             by_default && matches!(kind, Kind::Serve | Kind::Download)
         });
         let grace_s = grace(request.grace_s.or(recipe.and_then(|recipe| recipe.stop.grace_s)))?;
+        if let Some(venv) = recipe.and_then(|recipe| recipe.venv.as_deref()) {
+            check_venv(venv)?;
+        }
         let cwd = working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
         let id = self.fresh_id(kind);
         let marker = format!("{}{}", random_hex(), random_hex());
@@ -153,6 +157,9 @@ impl Inner {
             tmux_tmpdir: tmux_tmpdir.as_deref(),
         };
         let env = build(std::env::vars_os(), &ingredients);
+        if let Some(command) = command {
+            notes.extend(self.preflight(&Intent { command, kind, cwd: &cwd, env: &env })?);
+        }
         let typed = match command {
             Some(CommandLine::Line(line)) => first_program(line),
             Some(CommandLine::Argv(_)) | None => None,

@@ -15,6 +15,7 @@ mod hosts;
 pub mod hub;
 mod launch;
 mod orphans;
+mod preflight;
 mod probe;
 mod query;
 mod reaper;
