@@ -24,6 +24,7 @@ mod inspectors;
 mod kept;
 mod llama;
 mod managers;
+mod needs;
 mod oracle;
 mod orphans;
 mod preflight;

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
 mod attach;
+mod autostart;
 mod clipboard;
 mod kept;
 mod orphans;

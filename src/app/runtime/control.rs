@@ -207,6 +207,9 @@ impl Inner {
         if self.lock().by_id.get(reference).is_some_and(|session| session.pty.is_some()) {
             return Ok(None);
         }
+        if self.only_coming(reference).is_some() {
+            return Ok(None);
+        }
         let session = self.find(reference)?;
         let Some(owner) = self.owner(&session).filter(|_| session.host == HostKind::Pty) else { return Ok(None) };
         match self.ask(&owner, command, &session.id) {

@@ -3,10 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Inner;
 use super::failure::model_file;
 use super::probe::serves;
+use super::session::Session;
 use crate::app::config::find_program;
 use crate::app::contract::{CommandLine, Kind};
 use crate::app::error::{AppError, ErrorKind};
@@ -21,6 +23,8 @@ pub(super) struct Intent<'a> {
     pub(super) cwd: &'a Path,
     /// The environment that it is to have.
     pub(super) env: &'a [(OsString, OsString)],
+    /// Who is to be stopped before it is launched.
+    pub(super) replaced: &'a [Arc<Session>],
 }
 
 /// Something that stands in the way, in words.
@@ -97,6 +101,11 @@ impl Inner {
         let (holder, address) = if let Some(addresses) = addresses_on(&self.inspector, port) {
             let met = addresses.into_iter().find(|held| clashes(served.server, served.host.as_deref(), held.ip()))?;
             self.all().iter().filter(|session| !session.state().settled).for_each(|s| self.sample_one(s));
+            let replaced =
+                |session: &&Arc<Session>| session.state().sample.ports.as_ref().is_some_and(|p| p.contains(&port));
+            if intent.replaced.iter().any(|session| replaced(&session)) {
+                return None;
+            }
             (self.holder_of("", port), Some(reachable(met)))
         } else {
             // Nobody can tell who it is, but the kernel does not give the port twice.

@@ -49,7 +49,7 @@ impl Inner {
             self.look_into_again(session);
         }
         self.look_at_phases();
-        all.iter().map(|session| self.session_row(session)).collect()
+        all.iter().map(|session| self.session_row(session)).chain(self.queued_rows()).collect()
     }
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
@@ -331,7 +331,7 @@ impl super::Runtime {
                 inner.sample_one(&session);
             }
         }
-        inner.all().iter().map(|session| inner.session_row(session)).collect()
+        inner.all().iter().map(|session| inner.session_row(session)).chain(inner.queued_rows()).collect()
     }
 
     /// Returns the tree of a session as it was last sampled.
@@ -365,11 +365,6 @@ impl super::Runtime {
         if let Some(untrusted) = &config.untrusted {
             let path = untrusted.path.display();
             notes.push(format!("{path} is not trusted and not used; read it, then run `cookbook-tui trust`"));
-        }
-        let starts = config.recipes.iter().filter(|recipe| recipe.autostart).map(|recipe| recipe.name.as_str());
-        let starts: Vec<&str> = starts.collect();
-        if !starts.is_empty() {
-            notes.push(format!("this version does not act on autostart: start {} yourself", starts.join(", ")));
         }
         let quarantined = self.quarantined().len();
         if quarantined > 0 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::hosts::{SessionHost, guard, is_open, named};
-use super::launch::grace;
+use super::limits::{ceiling, grace};
 use super::session::Session;
 use super::{Inner, not_found};
 use crate::app::command::{Answer, RestartRequest, StopRequest, SweepRequest};
@@ -67,7 +67,7 @@ impl Inner {
     /// Lets a session live until `seconds` from now, which may be sooner than before.
     pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
         let session = self.find(reference)?;
-        let seconds = super::launch::ceiling(seconds)?;
+        let seconds = ceiling(seconds)?;
         self.sample_one(&session);
         if session.state().settled || session.phase().0.is_over() {
             return Err(AppError::new(
