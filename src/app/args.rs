@@ -142,6 +142,9 @@ pub struct Launch {
     /// Seconds that it may live
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub ceiling: Option<f64>,
+    /// Stop whoever holds the `exclusive` of the recipe first
+    #[arg(long)]
+    pub replace: bool,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -458,6 +461,7 @@ impl Launch {
             cols: None,
             grace_s: self.grace,
             ceiling_s: self.ceiling,
+            replace: self.replace.then_some(true),
             machine: None,
         }
     }

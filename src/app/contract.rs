@@ -238,6 +238,9 @@ pub struct LaunchRequest {
     /// Seconds that it may live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_s: Option<f64>,
+    /// Stops whoever holds the recipe's `exclusive` first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replace: Option<bool>,
     /// Which computer; only `local` for now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,

@@ -167,6 +167,7 @@ fn launch_fields() -> Value {
         "cols": { "type": "integer", "minimum": 0, "maximum": 65535 },
         "grace_s": reference("seconds"),
         "ceiling_s": { "type": "number", "exclusiveMinimum": 0 },
+        "replace": { "type": "boolean" },
         "machine": { "type": "string" },
     })
 }

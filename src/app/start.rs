@@ -185,6 +185,12 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
             asked.send(UiEvent::Note(note)).ok();
         }
     });
+    let (starting, told) = (runtime.clone(), std::sync::Mutex::new(sender.clone()));
+    std::thread::spawn(move || {
+        starting.autostart(&|note| {
+            told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).send(UiEvent::Note(note)).ok();
+        });
+    });
     let stuck = runtime.clone();
     let on_stuck: OnStuck = Arc::new(move |_| {
         let clean = stuck.close().iter().all(Receipt::is_clean);

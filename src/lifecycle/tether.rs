@@ -122,6 +122,9 @@ pub struct Tether {
     /// Nobody chose its ceiling: while a manager verifies it, it is moved to this many seconds from then.
     #[serde(default)]
     pub renew_s: Option<f64>,
+    /// The resource that it holds alone, as its recipe names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<String>,
     /// Working directory.
     pub cwd: String,
     /// The boot that all tokens belong to; `None` where the inspector knows none.
@@ -357,6 +360,7 @@ pub(super) fn sample() -> Tether {
         command: "sleep".into(),
         argv: None,
         env_names: Vec::new(),
+        exclusive: None,
         ceiling_s: None,
         renew_s: None,
         cwd: "/".into(),

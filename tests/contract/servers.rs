@@ -12,7 +12,7 @@ const HOSTS: [&str; 2] = ["pty", "tmux"];
 
 /// `stub.py --port N [--bind S] [--busy S] [--close S]`: binds after some seconds, answers 503 for some more,
 /// says `stub is up` when it answers 200, and closes its port again. A port that is taken ends it as it ends uvicorn.
-const STUB: &str = r#"
+pub(crate) const STUB: &str = r#"
 import http.server, sys, threading, time
 def option(name, usual):
     return float(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else usual
@@ -60,7 +60,7 @@ fn stub(port: u16, more: &[&str]) -> Vec<String> {
     words
 }
 
-fn ready(session: &str, timeout_s: f64) -> Value {
+pub(crate) fn ready(session: &str, timeout_s: f64) -> Value {
     json!({"cmd": "wait", "session": session, "for": "ready", "timeout_s": timeout_s})
 }
 

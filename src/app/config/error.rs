@@ -22,6 +22,12 @@ pub enum ConfigError {
         /// What the operating system said.
         reason: io::Error,
     },
+    /// Recipes need each other.
+    #[error("the `needs` of recipes go round in a circle: {}; take one of them out", shown_circle(names))]
+    Circle {
+        /// Their names, the first one again at the end.
+        names: Vec<String>,
+    },
     /// The file was read, and something in it is wrong.
     #[error("{}:{line}: {problem}", shown_path(path))]
     At {
@@ -102,6 +108,10 @@ pub enum Problem {
 /// Returns a value from a file as it is quoted in a message.
 pub(super) fn shown(value: &str) -> String {
     format!("`{}`", text::escape(&text::shorten(&text::mask_text(value), 60)))
+}
+
+fn shown_circle(names: &[String]) -> String {
+    names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(" needs ")
 }
 
 /// Returns a path as it is written in a message.

@@ -69,6 +69,9 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Config, ConfigError> {
     for recipe in &mut config.recipes {
         recipe.program_found = is_found(recipe, inputs.path.as_deref(), &inputs.cwd);
     }
+    if let Some(names) = config.circle() {
+        return Err(ConfigError::Circle { names });
+    }
     let missing = config.recipes.iter().flat_map(|recipe| recipe.needs.iter().map(|need| (&recipe.name, need)));
     let missing = missing.filter(|(_, need)| config.recipe(need).is_none());
     let notes = missing.map(|(name, need)| format!("recipe {} needs {}, which is no recipe", shown(name), shown(need)));

@@ -2,6 +2,7 @@
 //!
 //! Made by `load`, read everywhere above. Pure data and look-ups by name.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::chord::Chord;
@@ -37,6 +38,33 @@ impl Config {
     /// Returns the recipe of a name.
     pub fn recipe(&self, name: &str) -> Option<&Recipe> {
         self.recipes.iter().find(|recipe| recipe.name == name)
+    }
+
+    /// Returns a circle of recipes that need each other: their names, the first one again at the end.
+    pub(super) fn circle(&self) -> Option<Vec<String>> {
+        let mut settled = BTreeSet::new();
+        self.recipes.iter().find_map(|recipe| self.circle_from(recipe, &mut Vec::new(), &mut settled))
+    }
+
+    fn circle_from<'a>(
+        &'a self,
+        recipe: &'a Recipe,
+        path: &mut Vec<&'a str>,
+        settled: &mut BTreeSet<&'a str>,
+    ) -> Option<Vec<String>> {
+        let name = recipe.name.as_str();
+        if let Some(begin) = path.iter().position(|known| *known == name) {
+            return Some(path[begin..].iter().chain([&name]).map(|name| (*name).to_owned()).collect());
+        }
+        if !settled.contains(name) {
+            path.push(name);
+            let needed = recipe.needs.iter().filter_map(|need| self.recipe(need));
+            let found = needed.into_iter().find_map(|need| self.circle_from(need, path, settled));
+            path.pop();
+            settled.insert(name);
+            return found;
+        }
+        None
     }
 
     /// Returns the machine of a name.

@@ -13,6 +13,7 @@
 //! | `fuse` | the phase that is shown, from lines and probe together |
 //! | `gguf` | whether a model file is whole, from its header |
 //! | `diagnose` | why a server failed: the first cause, not the last line |
+//! | `preflight` | what can be told of a server before it is launched |
 //! | `suggest` | the command that would have worked |
 
 mod clue;
@@ -21,6 +22,7 @@ mod diagnose;
 mod fuse;
 mod gguf;
 mod lines;
+mod preflight;
 mod server;
 mod suggest;
 mod words;
@@ -30,5 +32,6 @@ pub use detect::{Detector, Found, Seen};
 pub use diagnose::{Diagnosis, Evidence, File, Holder, diagnose};
 pub use fuse::{Probed, Progress, Readiness, fuse};
 pub use gguf::{Fault, Gguf, read as read_gguf};
+pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, recognise};
 pub use suggest::Suggestion;

@@ -122,6 +122,8 @@ pub struct Served {
     pub server: Server,
     /// The port that was asked for.
     pub port: Option<u16>,
+    /// The address that it is to listen on, where that was said.
+    pub host: Option<String>,
     /// The model: a file or a repository.
     pub model: Option<String>,
     /// The model is a file by the way it is given.
@@ -192,6 +194,8 @@ pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd
     if server == Server::Other && port.is_none() {
         return None;
     }
+    let host = flag(words, &["--host", "--hostname", "--server-name", "--listen"]);
+    let host = host.filter(|host| !host.starts_with('-')).map(str::to_owned);
     let named = match server {
         Server::LlamaServer => flag(words, &["-m", "--model"]),
         Server::Vllm => flag(words, &["--model"]).or_else(|| operand(words, "serve")),
@@ -208,6 +212,7 @@ pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd
     Some(Served {
         server,
         port: port.filter(|port| *port > 0),
+        host: host.or_else(|| host_of(&variable("OLLAMA_HOST").filter(|_| server == Server::Ollama)?)),
         model_is_file: files || model.as_ref().is_some_and(is_path),
         model,
         offline: words.iter().any(|word| word == "--offline")
@@ -286,7 +291,18 @@ fn port_of(text: &str) -> Option<u16> {
     last.parse().ok().filter(|port| *port > 0)
 }
 
-fn assignment(word: &str) -> Option<(String, String)> {
+/// Returns the host of what [`port_of`] reads.
+fn host_of(text: &str) -> Option<String> {
+    let rest = text.trim().trim_start_matches("http://").trim_end_matches('/');
+    let host = match rest.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => host,
+        Some(_) | None => rest,
+    };
+    let is_port = host.bytes().all(|byte| byte.is_ascii_digit());
+    (!is_port).then(|| host.to_owned())
+}
+
+pub(super) fn assignment(word: &str) -> Option<(String, String)> {
     let (name, value) = word.split_once('=')?;
     let is_name = !name.is_empty()
         && !name.starts_with(|c: char| c.is_ascii_digit())
@@ -294,7 +310,7 @@ fn assignment(word: &str) -> Option<(String, String)> {
     is_name.then(|| (name.to_owned(), value.to_owned()))
 }
 
-fn base(word: &str) -> &str {
+pub(super) fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
@@ -357,6 +373,19 @@ mod tests {
         check("llama-server", &[("LLAMA_ARG_PORT", "5003")], Some(5003));
         check("llama-server --port 1", &[("LLAMA_ARG_PORT", "5003")], Some(1));
         check("vllm serve x", &[("OLLAMA_HOST", ":1")], Some(8000));
+    }
+
+    #[test]
+    fn hosts_are_read() {
+        let check = |line: &str, variables: &[(&str, &str)], host: Option<&str>| {
+            assert_eq!(served(line, variables).and_then(|s| s.host).as_deref(), host, "{line}");
+        };
+        check("llama-server --host 0.0.0.0", &[], Some("0.0.0.0"));
+        check("python /opt/ComfyUI/main.py --listen --port 1", &[], None);
+        check("ollama serve", &[("OLLAMA_HOST", "http://[::1]:5001/")], Some("[::1]"));
+        check("ollama serve", &[("OLLAMA_HOST", "0.0.0.0")], Some("0.0.0.0"));
+        check("ollama serve", &[("OLLAMA_HOST", ":5000")], None);
+        check("llama-server", &[("OLLAMA_HOST", "0.0.0.0")], None);
     }
 
     #[test]

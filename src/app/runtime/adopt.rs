@@ -293,6 +293,8 @@ impl Inner {
             marker: String::new(),
             containment: vec!["tree".into()],
             cgroup: None,
+            exclusive: None,
+            stopping: false,
             stop_signal: None,
             grace_s: GRACE.as_secs_f64(),
             report_escapees: false,

@@ -208,6 +208,9 @@ impl Inner {
         if self.lock().by_id.get(reference).is_some_and(|session| session.pty.is_some()) {
             return Ok(None);
         }
+        if self.only_coming(reference).is_some() {
+            return Ok(None);
+        }
         let session = match self.find(reference) {
             Ok(session) => session,
             // A task that is only listed has no owner to ask.

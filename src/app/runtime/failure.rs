@@ -96,7 +96,7 @@ impl Inner {
         seen
     }
 
-    fn holder_of(&self, own: &str, port: u16) -> Holder {
+    pub(super) fn holder_of(&self, own: &str, port: u16) -> Holder {
         if self.inspector.kind() != InspectorKind::Procfs {
             return Holder::Unknown;
         }
@@ -118,7 +118,7 @@ impl Inner {
     }
 
     /// Returns the next port that nobody listens on.
-    fn free_port(&self, taken: u16) -> Option<u16> {
+    pub(super) fn free_port(&self, taken: u16) -> Option<u16> {
         let mut next = (taken..u16::MAX).skip(1).take(usize::from(PORTS_TRIED));
         next.find(|port| {
             owner_of_port(&self.inspector, *port) == PortOwner::Nobody && TcpListener::bind(("0.0.0.0", *port)).is_ok()
@@ -127,7 +127,7 @@ impl Inner {
 }
 
 /// Looks at the model file of a server; a repository of a hub is none.
-fn model_file(served: &Served, cwd: &Path) -> File {
+pub(super) fn model_file(served: &Served, cwd: &Path) -> File {
     let Some(model) = served.model.as_deref().filter(|model| served.model_is_file && !model.starts_with('~')) else {
         return File::Unknown;
     };

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::environment::{Ingredients, build};
+use super::limits::{DAY_S, ceiling, grace};
+use super::preflight::{Intent, check_venv};
+use super::queue::Entry;
 use super::session::{OwnedPty, Session};
 use super::{Inner, not_found};
 use crate::app::command::{Launched, TmuxPlace};
@@ -39,7 +42,6 @@ use crate::tmux::argv::NewSession;
 
 /// How long a new process may take to report at its gate.
 const REPORT: Duration = Duration::from_secs(10);
-const DAY_S: f64 = 86_400.0;
 
 /// A request with everything settled that it left open.
 struct Plan {
@@ -59,8 +61,23 @@ struct Plan {
     report_escapees: bool,
     origin: Option<String>,
     env_names: Vec<String>,
+    exclusive: Option<String>,
     restart: bool,
     notes: Vec<String>,
+}
+
+impl Plan {
+    fn entry(&self) -> Entry<'_> {
+        Entry {
+            id: &self.id,
+            name: &self.name,
+            kind: self.kind,
+            host: self.host,
+            origin: self.origin.as_deref(),
+            command: text::mask_argv(&self.argv).join(" "),
+            cwd: self.cwd.to_string_lossy().into_owned(),
+        }
+    }
 }
 
 impl Inner {
@@ -72,13 +89,33 @@ impl Inner {
             let message = "nothing is launched without a process inspector, because its identity could never be verified; drop --inspector none";
             return Err(AppError::new(ErrorKind::Unverifiable, message));
         }
-        let plan = self.plan(request)?;
-        let (launched, session) = match plan.host {
-            HostKind::Pty => self.launch_pty(&plan, request),
-            HostKind::Tmux => self.launch_tmux(&plan, request),
-        }?;
-        self.know(&session);
-        self.add(&session);
+        let recipe = request.recipe.as_deref().map(|name| self.recipe(name)).transpose()?;
+        let exclusive = recipe.and_then(|recipe| recipe.exclusive.as_deref());
+        let replace = request.replace == Some(true);
+        let replaced = exclusive.map(|resource| self.check_exclusive(resource, replace)).transpose()?;
+        let mut plan = self.plan(request, &replaced.unwrap_or_default())?;
+        let queued = self.enqueue(plan.entry());
+        let begun = (|| {
+            plan.notes.extend(self.await_needs(&queued, recipe.map_or(&[][..], |recipe| &recipe.needs))?);
+            // Held until the record says who has it.
+            let _taken = match exclusive.map(|resource| self.take_exclusive(resource, replace)).transpose()? {
+                Some((lock, notes)) => {
+                    plan.notes.extend(notes);
+                    Some(lock)
+                }
+                None => None,
+            };
+            let (launched, session) = match plan.host {
+                HostKind::Pty => self.launch_pty(&plan, request),
+                HostKind::Tmux => self.launch_tmux(&plan, request),
+            }?;
+            self.know(&session);
+            self.add(&session);
+            Ok(launched)
+        })();
+        self.dequeue(&queued, begun.as_ref().map(|_| ()).map_err(Clone::clone));
+        let launched: Launched = begun?;
+        let session = self.find(&launched.session)?;
         self.lock().last = Some(plan.id.clone());
         self.publish(Event::Launched {
             session: plan.id,
@@ -94,7 +131,8 @@ impl Inner {
         Ok(launched)
     }
 
-    fn plan(&self, request: &LaunchRequest) -> Result<Plan, AppError> {
+    /// Settles a request. `replaced` are to be stopped before it is launched.
+    fn plan(&self, request: &LaunchRequest, replaced: &[Arc<Session>]) -> Result<Plan, AppError> {
         let recipe = match (&request.recipe, &request.command) {
             (Some(_), Some(_)) => return Err(usage("give a recipe or a command, not both")),
             (None, None) => return Err(usage("give a recipe or a command; `recipes` lists the recipes")),
@@ -117,7 +155,6 @@ impl Inner {
         }
         let kind = request.kind.or(recipe.map(|recipe| recipe.kind)).unwrap_or(Kind::Shell);
         let (host, mut notes) = self.choose_host(request, recipe, kind)?;
-        notes.extend(recipe.and_then(not_acted_on));
         let chosen = request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s));
         let ceiling_s = ceiling(chosen.unwrap_or(match (host, kind) {
             (HostKind::Tmux, Kind::Agent | Kind::Shell) if self.attended => 2.0 * DAY_S,
@@ -129,6 +166,9 @@ impl Inner {
             by_default && matches!(kind, Kind::Serve | Kind::Download)
         });
         let grace_s = grace(request.grace_s.or(recipe.and_then(|recipe| recipe.stop.grace_s)))?;
+        if let Some(venv) = recipe.and_then(|recipe| recipe.venv.as_deref()) {
+            check_venv(venv)?;
+        }
         let cwd = working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
         let id = self.fresh_id(kind);
         let marker = format!("{}{}", random_hex(), random_hex());
@@ -156,6 +196,9 @@ impl Inner {
             tmux_tmpdir: tmux_tmpdir.as_deref(),
         };
         let env = build(std::env::vars_os(), &ingredients);
+        if let Some(command) = command {
+            notes.extend(self.preflight(&Intent { command, kind, cwd: &cwd, env: &env, replaced })?);
+        }
         let typed = match command {
             Some(CommandLine::Line(line)) => first_program(line),
             Some(CommandLine::Argv(_)) | None => None,
@@ -176,6 +219,7 @@ impl Inner {
             report_escapees: report,
             origin: request.recipe.clone(),
             env_names: requested.keys().cloned().collect(),
+            exclusive: recipe.and_then(|recipe| recipe.exclusive.clone()),
             restart: recipe.is_some_and(|recipe| recipe.restart == Restart::OnFailure),
             id,
             marker,
@@ -424,6 +468,7 @@ impl Inner {
             env_names: plan.env_names.clone(),
             ceiling_s: Some(plan.ceiling_s),
             renew_s: plan.renew_s,
+            exclusive: plan.exclusive.clone(),
             cwd: plan.cwd.to_string_lossy().into_owned(),
             boot_id: self.inspector.boot_id().map(str::to_owned),
             pidns_inode: namespace("pid"),
@@ -479,32 +524,6 @@ fn launched(plan: &Plan, tether: &Tether, uncontained: Option<String>) -> Launch
         }),
         notes: plan.notes.iter().cloned().chain(uncontained).collect(),
     }
-}
-
-/// Checks a grace; without one it is the default.
-pub(super) fn grace(seconds: Option<f64>) -> Result<f64, AppError> {
-    let seconds = seconds.unwrap_or(crate::lifecycle::teardown::GRACE.as_secs_f64());
-    if seconds.is_finite() && (0.0..=86_400.0).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err(usage(format!("grace_s is {seconds:?}: it must be a number of seconds from 0 to 86400")))
-    }
-}
-
-/// Checks a ceiling: always finite.
-pub(super) fn ceiling(seconds: f64) -> Result<f64, AppError> {
-    if seconds.is_finite() && seconds > 0.0 && seconds <= 3650.0 * DAY_S {
-        Ok(seconds)
-    } else {
-        Err(usage(format!("ceiling_s is {seconds:?}: it must be a number of seconds above 0 and at most ten years")))
-    }
-}
-
-/// Says which keys of a recipe this version checks but does not act on.
-fn not_acted_on(recipe: &Recipe) -> Option<String> {
-    let keys = [("needs", !recipe.needs.is_empty()), ("exclusive", recipe.exclusive.is_some())];
-    let named: Vec<&str> = keys.into_iter().filter(|(_, set)| *set).map(|(key, _)| key).collect();
-    (!named.is_empty()).then(|| format!("this version does not act on {} of the recipe", named.join(", ")))
 }
 
 /// Returns the name of the first program in a line for `sh -c`, where it is plain to see.

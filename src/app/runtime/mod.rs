@@ -12,14 +12,19 @@ mod control;
 mod doctor;
 mod enter;
 mod environment;
+mod exclusive;
 mod failure;
 mod host_checks;
 mod hosts;
 pub mod hub;
 mod launch;
+mod limits;
+mod needs;
 mod orphans;
+mod preflight;
 mod probe;
 mod query;
+mod queue;
 mod reaper;
 mod restarts;
 mod sampler;
@@ -30,7 +35,7 @@ mod tasks;
 mod wait;
 mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -48,6 +53,7 @@ use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::store::{Quarantined, Store};
 use crate::tmux::Server;
 use hub::Hub;
+use queue::Queued;
 use session::Session;
 
 /// What a runtime is made of.
@@ -85,6 +91,10 @@ pub(crate) struct Inner {
     sessions: Mutex<Sessions>,
     /// Grows with everything that somebody may wait for.
     changes: (Mutex<u64>, Condvar),
+    /// Launches that are under way.
+    queue: Mutex<Vec<Arc<Queued>>>,
+    /// Recipes that are being launched because somebody needs them.
+    providing: Mutex<BTreeSet<String>>,
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
@@ -136,6 +146,8 @@ impl Runtime {
             hub: Hub::default(),
             sessions: Mutex::default(),
             changes: (Mutex::new(0), Condvar::new()),
+            queue: Mutex::default(),
+            providing: Mutex::default(),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             screens: AtomicU64::new(0),
@@ -174,6 +186,11 @@ impl Runtime {
     /// With the kind that scripts tell apart and the message that people read.
     pub fn execute(&self, command: &Command) -> Result<Answer, AppError> {
         let inner = &self.inner;
+        if let Command::Stop(request) = command
+            && let Some(receipt) = inner.call_off(request)
+        {
+            return Ok(Answer::Receipt(Box::new(receipt)));
+        }
         if let Some(answer) = inner.by_its_owner(command)? {
             return Ok(answer);
         }
@@ -310,6 +327,7 @@ impl Inner {
                 let message = format!("the record {} is left alone: {}", left.path.display(), left.reason);
                 Err(AppError::new(ErrorKind::Refused, message))
             }
+            [] if let Some(error) = self.only_queued(reference) => Err(error),
             _ if ids.len() > 1 => {
                 let message = format!("{} sessions are named {reference:?}: {}", ids.len(), ids.join(", "));
                 Err(AppError::new(ErrorKind::Usage, message))

@@ -97,6 +97,14 @@ pub(super) fn ask(inspector: &Inspector, question: &Question, members: &[Identit
     }
 }
 
+/// Tells whether whoever listens on an address answers there as a server that is ready does.
+pub(super) fn serves(probe: Probe, address: SocketAddr) -> bool {
+    match probe {
+        Probe::Tcp => false,
+        Probe::Http(path) => answer(get(&format!("http://{address}{path}")), true) == Probed::Ready,
+    }
+}
+
 fn at(ask: &Ask, address: SocketAddr) -> Probed {
     match ask {
         // A socket that listens accepts connections: the kernel makes them.

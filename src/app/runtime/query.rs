@@ -53,7 +53,8 @@ impl Inner {
             self.look_into_again(session);
         }
         self.look_at_phases();
-        all.iter().map(|session| self.session_row(session)).chain(self.idle_rows()).collect()
+        let rows = all.iter().map(|session| self.session_row(session));
+        rows.chain(self.queued_rows()).chain(self.idle_rows()).collect()
     }
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
@@ -349,7 +350,9 @@ impl super::Runtime {
                 inner.sample_one(&session);
             }
         }
-        inner.all().iter().map(|session| inner.session_row(session)).chain(inner.idle_rows()).collect()
+        let all = inner.all();
+        let rows = all.iter().map(|session| inner.session_row(session));
+        rows.chain(inner.queued_rows()).chain(inner.idle_rows()).collect()
     }
 
     /// Returns the tree of a session as it was last sampled.
@@ -383,11 +386,6 @@ impl super::Runtime {
         if let Some(untrusted) = &config.untrusted {
             let path = untrusted.path.display();
             notes.push(format!("{path} is not trusted and not used; read it, then run `cookbook-tui trust`"));
-        }
-        let starts = config.recipes.iter().filter(|recipe| recipe.autostart).map(|recipe| recipe.name.as_str());
-        let starts: Vec<&str> = starts.collect();
-        if !starts.is_empty() {
-            notes.push(format!("this version does not act on autostart: start {} yourself", starts.join(", ")));
         }
         let quarantined = self.quarantined().len();
         if quarantined > 0 {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::adopted::{NO_WARDEN, only_ours};
 use super::hosts::{SessionHost, guard, is_open, named};
-use super::launch::grace;
+use super::limits::{ceiling, grace};
 use super::session::Session;
 use super::{Inner, not_found};
 use crate::app::command::{Answer, RestartRequest, StopRequest, SweepRequest};
@@ -75,7 +75,7 @@ impl Inner {
     /// Lets a session live until `seconds` from now, which may be sooner than before.
     pub(super) fn extend(&self, reference: &str, seconds: f64) -> Result<f64, AppError> {
         let session = self.find(reference)?;
-        let seconds = super::launch::ceiling(seconds)?;
+        let seconds = ceiling(seconds)?;
         only_ours(&session, "it has no ceiling, and nothing but a person's stop ends it")?;
         self.sample_one(&session);
         if session.state().settled || session.phase().0.is_over() {

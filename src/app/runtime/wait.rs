@@ -24,7 +24,6 @@ impl Inner {
 
     /// Waits for as long as somebody wants to know.
     pub(super) fn wait_while(&self, request: &WaitRequest, wanted: &dyn Fn() -> bool) -> Result<Waited, AppError> {
-        let session = self.find(&request.session)?;
         let until = match request.timeout_s {
             None => None,
             Some(seconds) if seconds.is_finite() && seconds >= 0.0 => {
@@ -38,6 +37,8 @@ impl Inner {
                 ));
             }
         };
+        self.await_turn(&request.session, until, wanted)?;
+        let session = self.find(&request.session)?;
         let pattern = match (request.what, &request.regex) {
             (WaitFor::Output, Some(pattern)) => {
                 let compiled = regex::RegexBuilder::new(pattern).multi_line(true).build();
@@ -68,7 +69,7 @@ impl Inner {
     }
 
     /// Looks once; `Ok(None)` while it may still come true.
-    fn come_true(
+    pub(super) fn come_true(
         &self,
         session: &Arc<Session>,
         what: WaitFor,

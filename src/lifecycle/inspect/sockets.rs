@@ -94,8 +94,14 @@ pub fn listening_on(inspector: &Inspector, port: u16, pids: impl IntoIterator<It
     if open.iter().any(taken) { Listening::Other } else { Listening::Own(pid, reached) }
 }
 
+/// Returns the addresses on which anybody listens on a port; `None` where that cannot be known.
+pub fn addresses_on(inspector: &Inspector, port: u16) -> Option<Vec<SocketAddr>> {
+    let Inspector::Procfs(procfs) = inspector else { return None };
+    Some(rows(procfs.root()).into_iter().map(|row| row.address).filter(|address| address.port() == port).collect())
+}
+
 /// Returns where a socket is reached from this computer: by loopback, where it listens on all addresses.
-fn reachable(address: SocketAddr) -> SocketAddr {
+pub fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -207,6 +213,7 @@ mod tests {
             let port = socket.local_addr().unwrap().port();
             assert!(listeners_of(&inspector, [me]).unwrap().contains(&Listener { port, pid: me }));
             assert_eq!(owner_of_port(&inspector, port), PortOwner::Process(me));
+            assert_eq!(addresses_on(&inspector, port), Some(vec![socket.local_addr().unwrap()]));
             assert_eq!(listening_on(&inspector, port, [me]), Listening::Own(me, socket.local_addr().unwrap()));
             // Whoever does not hold it is not taken for its holder.
             assert_eq!(listening_on(&inspector, port, [Pid::new(1).unwrap()]), Listening::Other);

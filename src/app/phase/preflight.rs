@@ -1,0 +1,103 @@
+//! What can be told of a server before it is launched.
+
+use super::server::{assignment, base};
+use super::words::commands;
+use crate::app::contract::CommandLine;
+
+/// A command whose program is plain to see: nothing runs before it that could change what it finds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Direct {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+    /// Variables that the command itself sets.
+    pub set: Vec<(String, String)>,
+}
+
+/// Programs that run the rest of their words as they are, in the same place.
+const TRANSPARENT: [&str; 4] = ["exec", "env", "nohup", "setsid"];
+/// What a shell does something with, so that the line is not what it looks like.
+const SHELL_MARKS: &str = "$`*?[]{}();&|<>#!~\\\n";
+/// Options that name something to fetch: the file of `-m` is where it is put then.
+const FETCHED: [&str; 7] = ["-hf", "-hfr", "--hf-repo", "-mu", "--model-url", "-dr", "--docker-repo"];
+
+/// Takes a command apart; `None` where a shell or another program decides what is run, and where.
+pub fn direct(command: &CommandLine) -> Option<Direct> {
+    let (mut rest, mut assigns) = match command {
+        CommandLine::Argv(argv) => (argv.clone(), false),
+        CommandLine::Line(line) if line.contains(|c| SHELL_MARKS.contains(c)) => return None,
+        CommandLine::Line(line) => (commands(line).into_iter().next()?, true),
+    };
+    let mut set = Vec::new();
+    loop {
+        if assigns {
+            let count = rest.iter().map_while(|word| assignment(word)).map(|pair| set.push(pair)).count();
+            rest.drain(..count);
+        }
+        let program = base(rest.first()?);
+        if !TRANSPARENT.contains(&program) {
+            break;
+        }
+        assigns = program == "env";
+        rest.remove(0);
+        if rest.first()?.starts_with('-') {
+            return None;
+        }
+    }
+    let moves = set.iter().any(|(name, _)| name == "PATH");
+    (!moves).then_some(Direct { words: rest, set })
+}
+
+/// Tells whether a command may fetch its model file first.
+pub fn fetches(words: &[String]) -> bool {
+    words.iter().any(|word| FETCHED.contains(&word.split('=').next().unwrap_or_default()))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_runs_is_plain_to_see_or_not() {
+        let check = |text: &str, expected: Option<(&str, usize)>| {
+            for command in [CommandLine::Line(text.into()), CommandLine::Argv(words(text))] {
+                // Without a shell a word such as `A=1` is a program.
+                if matches!(command, CommandLine::Argv(_)) && (text.starts_with("A=1") || expected.is_none()) {
+                    continue;
+                }
+                let expected = expected.map(|(program, set)| (words(program), set));
+                let found = direct(&command).map(|direct| (direct.words, direct.set.len()));
+                assert_eq!(found, expected, "{command:?}");
+            }
+        };
+        check("llama-server -m x", Some(("llama-server -m x", 0)));
+        check("exec llama-server -m x", Some(("llama-server -m x", 0)));
+        check("A=1 exec llama-server", Some(("llama-server", 1)));
+        check("env A=1 B=2 nohup /opt/llama-server", Some(("/opt/llama-server", 2)));
+        check("uv run vllm serve x", Some(("uv run vllm serve x", 0)));
+        check("env PATH=/x llama-server", None);
+        check("env -C /m llama-server", None);
+        check("cd /m && llama-server -m x", None);
+        check("llama-server -m $MODEL", None);
+        check("llama-server -m ~/x", None);
+        check("llama-server -m x > log", None);
+        assert_eq!(direct(&CommandLine::Argv(words("env -C /m llama-server"))), None);
+        assert_eq!(direct(&CommandLine::Argv(words("env PATH=/x llama-server"))), None);
+        assert_eq!(direct(&CommandLine::Argv(words("env"))), None);
+        assert_eq!(direct(&CommandLine::Line(" ".into())), None);
+        // In an argument that no shell reads it is a character like any other.
+        let odd = ["llama-server", "-m", "a b$.gguf"].map(str::to_owned);
+        assert_eq!(direct(&CommandLine::Argv(odd.to_vec())).unwrap().words, odd);
+    }
+
+    #[test]
+    fn a_file_may_be_fetched_first() {
+        assert!(fetches(&words("llama-server -m x -hf org/x")));
+        assert!(fetches(&words("llama-server --model-url=http://x -m x")));
+        assert!(!fetches(&words("llama-server -m x")));
+    }
+}
