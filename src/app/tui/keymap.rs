@@ -101,6 +101,8 @@ pub enum Action {
     Zoom,
     /// Shows or hides the process tree.
     Tree,
+    /// Tells why a process is what it is.
+    Why,
     /// Opens the event log.
     Events,
     /// Opens the last receipt.
@@ -270,6 +272,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('X')], Action::Force, "", "stop at once with KILL"),
     bind(&[Panes], &[c('S')], Action::Sweep, "sweep", "end what earlier stops left behind"),
     bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
+    bind(&[Panes], &[c('w')], Action::Why, "why", "why the selected process is what it is, and what a stop does to it"),
     bind(&[Panes], &[c('z')], Action::Zoom, "zoom", "give the pane the whole screen, and back"),
     bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
     bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),

@@ -97,6 +97,7 @@ impl Turn<'_> {
             (Pending::Text, Err(error)) => self.failed("Copy", error),
             (Pending::Report, Ok(Answer::Orphans(orphans))) => self.read(Reading::Orphans(orphans)),
             (Pending::Report, Ok(Answer::Doctor(checks))) => self.read(Reading::Doctor(checks)),
+            (Pending::Report, Ok(Answer::Why(why))) => self.read(Reading::Why(why)),
             (Pending::Report, Err(error)) => self.failed("Report", error),
             (Pending::Extend(name, for_long), Ok(Answer::Extended(_))) => {
                 self.note(Tone::Good, &format!("{name} may live for another {for_long}"));

@@ -6,7 +6,9 @@ use std::time::Duration;
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
-use super::super::model::{Act, Ask, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, dry_run};
+use super::super::model::{
+    Act, Ask, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, TreeLine, dry_run,
+};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
@@ -42,6 +44,7 @@ impl Turn<'_> {
             }
             Action::Zoom => self.zoom(),
             Action::Tree => self.toggle_tree(),
+            Action::Why => self.why(),
             Action::Events => self.read(Reading::Events),
             Action::Receipt => match self.model.last_receipt() {
                 Some(receipt) => self.read(Reading::Receipt(Box::new(receipt.clone()))),
@@ -229,6 +232,19 @@ impl Turn<'_> {
                 self.run(Command::Dismiss { session }, Pending::Dismiss(name));
             }
             None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    /// Asks why the selected process is what it is.
+    fn why(&mut self) {
+        let lines = self.model.tree.lines();
+        let pid = lines.get(self.model.tree.selected(&lines)).map(TreeLine::pid);
+        match (self.model.selected.clone(), pid) {
+            (Some(session), Some(pid)) => {
+                self.run(Command::Why { session, pid }, Pending::Report);
+            }
+            (Some(_), None) => self.note(Tone::Plain, "no process is known of this session"),
+            (None, _) => self.note(Tone::Plain, "no session is selected (s starts one)"),
         }
     }
 

@@ -68,6 +68,7 @@ impl Turn<'_> {
             | Action::Restart
             | Action::Zoom
             | Action::Tree
+            | Action::Why
             | Action::Events
             | Action::Receipt
             | Action::Orphans
@@ -225,6 +226,7 @@ impl Turn<'_> {
                 Reading::Receipt(_) => "the receipt",
                 Reading::Orphans(_) => "the orphans",
                 Reading::Doctor(_) => "the checks",
+                Reading::Why(_) => "why it is what it is",
             },
             Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Error(_) | Overlay::Quit(_) => return,
         };

@@ -89,7 +89,7 @@ pub(super) fn event(model: &Model, area: Rect, buffer: &mut Buffer) {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the actions that are always of use")]
 fn is_of_use(model: &Model, action: Action) -> bool {
     match action {
-        Action::Focus | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
+        Action::Focus | Action::Why | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
             model.selected.is_some() || !model.overlays.is_empty()
         }
         Action::Confirm => !matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if preview.plan.is_none()),

@@ -6,10 +6,10 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::super::model::{Act, Model, Overlay, Reading};
-use super::super::theme::Tone;
+use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::paint::{self, Row, width};
-use super::{ask, bars, help, launch, preview, receipt, report};
+use super::{ask, bars, help, launch, preview, receipt, report, why};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -71,6 +71,11 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 (format!("Receipt: {name}"), tone, receipt::lines(model, r, width), None)
             }
             Reading::Orphans(o) => ("Orphans".to_owned(), Tone::Plain, report::orphan_lines(model, o, width), None),
+            Reading::Why(w) => {
+                let tone = w.verdict.map_or(Tone::Plain, verdict_tone);
+                let tone = if tone == Tone::Good { Tone::Plain } else { tone };
+                (format!("Why: {}", w.pid), tone, why::lines(model, w, width), None)
+            }
             Reading::Doctor(checks) => {
                 ("Doctor".to_owned(), Tone::Plain, report::doctor_lines(model, checks, width), None)
             }

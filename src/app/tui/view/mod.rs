@@ -22,6 +22,7 @@ mod settle;
 #[cfg(test)]
 pub(super) mod tests;
 mod tree;
+mod why;
 
 pub(super) use dialog::overlay_text;
 pub(super) use frame::draw;
