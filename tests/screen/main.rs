@@ -7,6 +7,7 @@
 
 mod attach;
 mod clipboard;
+mod finding;
 mod kept;
 mod orphans;
 mod why;

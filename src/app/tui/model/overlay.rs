@@ -14,6 +14,7 @@ use crate::lifecycle::receipt::{PlanRow, Receipt};
 use super::super::seam::Ticket;
 use super::ask::Ask;
 use super::field::Field;
+use super::palette::Palette;
 
 /// A dialog.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +27,8 @@ pub enum Overlay {
     Launch(Launch),
     /// The question for a duration.
     Ask(Ask),
+    /// The command palette.
+    Palette(Palette),
     /// An error.
     Error(ErrorBox),
     /// The question before the end.

@@ -14,6 +14,7 @@ mod launch;
 pub(super) mod layout;
 mod list;
 mod paint;
+mod palette;
 mod preview;
 mod receipt;
 mod report;

@@ -221,6 +221,19 @@ fn why_a_process_is_what_it_is() {
 }
 
 #[test]
+fn finding() {
+    check("filter", |bench| {
+        bench.press("/serve co");
+    });
+    check("filter_of_nothing", |bench| {
+        bench.press("/no such name<Enter>");
+    });
+    check("palette", |bench| {
+        bench.press(":st<Down>");
+    });
+}
+
+#[test]
 fn orphans_in_their_group() {
     check("orphan_group", |bench| {
         bench.send(UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())));
