@@ -62,6 +62,8 @@ pub enum Action {
     Sweep(Sweep),
     /// Show the processes of a session with their verdicts
     Tree(Session),
+    /// Show everything that decided about one process of a session
+    Why(Why),
     /// Show what the terminal of a session shows
     Screen(Screen),
     /// Type into a session
@@ -110,6 +112,19 @@ pub struct Json {
 pub struct Session {
     /// Id or unique name
     pub session: String,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `why`.
+#[derive(Debug, ClapArgs)]
+pub struct Why {
+    /// Id or unique name
+    pub session: String,
+    /// The process
+    #[arg(value_parser = parse_pid)]
+    pub pid: Pid,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -361,6 +376,7 @@ impl Action {
             | Self::Restart(_)
             | Self::Sweep(_)
             | Self::Tree(_)
+            | Self::Why(_)
             | Self::Screen(_)
             | Self::Send(_)
             | Self::Logs(_)
@@ -399,6 +415,7 @@ impl Action {
                 (Command::Sweep(request), sweep.output)
             }
             Self::Tree(of) => (Command::Tree { session: of.session.clone() }, of.output),
+            Self::Why(of) => (Command::Why { session: of.session.clone(), pid: of.pid }, of.output),
             Self::Screen(screen) => {
                 (Command::Screen { session: screen.session.clone(), scrollback: screen.scrollback }, screen.output)
             }

@@ -90,6 +90,7 @@ impl Batch<'_> {
             | Command::Wait(_)
             | Command::List {}
             | Command::Tree { .. }
+            | Command::Why { .. }
             | Command::Screen { .. }
             | Command::Send { .. }
             | Command::Resize { .. }

@@ -93,6 +93,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
                 | Answer::Waited(_)
                 | Answer::List(..)
                 | Answer::Tree(_)
+                | Answer::Why(_)
                 | Answer::Screen(_)
                 | Answer::Logs(_)
                 | Answer::Journal(_)

@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
 use super::cookbook::ledger::Claimed;
-use crate::lifecycle::identity::{Identity, StartToken};
+use super::why::Why;
+use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::journal::Entries;
 use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
@@ -31,6 +32,13 @@ pub enum Command {
     Tree {
         /// Which session.
         session: String,
+    },
+    /// Everything that decided about one process of a session.
+    Why {
+        /// Which session.
+        session: String,
+        /// Which process.
+        pid: Pid,
     },
     /// What the terminal of a session shows.
     Screen {
@@ -434,6 +442,8 @@ pub enum Answer {
     List(Vec<SessionRow>, Vec<Quarantined>),
     /// To `tree`.
     Tree(Tree),
+    /// To `why`.
+    Why(Box<Why>),
     /// To `screen`.
     Screen(ScreenText),
     /// To `logs`.
@@ -471,6 +481,7 @@ impl Answer {
             Self::List(sessions, quarantined) if quarantined.is_empty() => json!({ "sessions": sessions }),
             Self::List(sessions, quarantined) => json!({ "sessions": sessions, "quarantined": quarantined }),
             Self::Tree(tree) => json!(tree),
+            Self::Why(why) => json!(why),
             Self::Screen(screen) => json!(screen),
             Self::Logs(lines) => json!({ "lines": lines }),
             Self::Journal(entries) => json!(entries),

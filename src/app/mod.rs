@@ -19,6 +19,7 @@ pub mod runtime;
 pub mod schema;
 pub mod start;
 pub mod tui;
+pub mod why;
 
 /// The hidden subcommand that is the screen itself; what a person starts is its parent, for job control.
 pub const COCKPIT: &str = "__cockpit";

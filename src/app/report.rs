@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
 use super::contract::{CommandLine, Phase, SessionRow, Tree};
+use super::why::Why;
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
@@ -18,6 +19,7 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Waited(waited) => self::waited(waited),
         Answer::List(rows, quarantined) => list(rows) + &left_alone(quarantined),
         Answer::Tree(tree) => self::tree(tree),
+        Answer::Why(why) => self::why(why),
         Answer::Screen(screen) => lines(&screen.lines),
         Answer::Logs(text) => lines(text),
         Answer::Journal(entries) => journal(entries, clock::wall()),
@@ -183,6 +185,37 @@ fn tree(tree: &Tree) -> String {
     );
     text.push_str(&bystanders("escaped, reported only", &tree.escapees));
     text.push_str(&bystanders("looks alike, none of ours", &tree.lookalikes));
+    text
+}
+
+fn why(why: &Why) -> String {
+    let mut text = String::new();
+    let mut say = |what: &str, value: &str| {
+        writeln!(text, "{what:<12} {}", escape(value)).ok();
+    };
+    let unknown = || "-".to_owned();
+    say("process", &format!("{}  {}", why.pid, why.command));
+    say("session", &format!("{}, {}", why.session, why.role.name()));
+    say("verdict", &why.verdict.map_or_else(|| "only reported".to_owned(), |verdict| verdict.name().to_owned()));
+    say("because", &why.reason);
+    say("on a stop", &why.on_stop);
+    say("member by", &why.membership.iter().map(|how| membership(*how)).collect::<Vec<_>>().join(", "));
+    for (what, value) in [("protected", &why.protected), ("kept", &why.kept)] {
+        if let Some(value) = value {
+            say(what, value);
+        }
+    }
+    say("start token", &why.start_token.as_ref().map_or_else(unknown, ToString::to_string));
+    say("pidfd inode", &why.pidfd_inode.map_or_else(unknown, |inode| inode.to_string()));
+    let number = |value: Option<i32>| value.map_or_else(unknown, |value| value.to_string());
+    say("ids", &format!("group {}, session {}", number(why.pgid), number(why.sid)));
+    say("cgroup", why.cgroup.as_deref().unwrap_or("-"));
+    let ports = why.ports.as_ref().map(|ports| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", "));
+    say("listens on", &ports.map_or_else(unknown, |ports| if ports.is_empty() { "nothing".to_owned() } else { ports }));
+    for parent in &why.parents {
+        let role = parent.role.map(|role| format!("  ({})", role.name())).unwrap_or_default();
+        say("child of", &format!("{}  {}{role}", parent.pid, parent.command));
+    }
     text
 }
 

@@ -86,6 +86,7 @@ fn request() -> Value {
             json!({ "regex": { "type": "string" }, "timeout_s": reference("seconds") }),
         ),
         ("tree", session(), json!({})),
+        ("why", json!({ "session": { "type": "string" }, "pid": reference("pid") }), json!({})),
         ("screen", session(), json!({ "scrollback": { "type": "integer", "minimum": 0 } })),
         (
             "send",
@@ -201,6 +202,7 @@ fn results() -> Value {
             &json!({ "processes": list("process"), "lookalikes": list("bystander"), "escapees": list("bystander") }),
             &json!({ "supervisors": list("process") }),
         ),
+        "why": why(),
         "screen": object(
             &json!({ "rows": { "type": "integer" }, "cols": { "type": "integer" }, "lines": text(),
                 "cursor": { "type": "array", "items": { "type": "integer" }, "minItems": 2, "maxItems": 2 } }),
@@ -224,6 +226,29 @@ fn results() -> Value {
         "subscribe": empty(),
         "quit": object(&json!({ "receipts": list("receipt") }), &json!({})),
     })
+}
+
+/// The answer to `why`.
+fn why() -> Value {
+    let role = || json!({ "enum": ["member", "supervisor", "escapee", "lookalike"] });
+    let text = || json!({ "type": "string" });
+    let ancestor = object(
+        &json!({ "pid": reference("pid"), "start_token": reference("start_token"), "command": text(),
+            "role": { "oneOf": [role(), { "type": "null" }] } }),
+        &json!({}),
+    );
+    object(
+        &json!({
+            "session": text(), "pid": reference("pid"), "role": role(), "command": text(),
+            "verdict": { "oneOf": [reference("verdict"), { "type": "null" }] },
+            "reason": text(), "on_stop": text(), "membership": list("membership"),
+            "start_token": reference("maybe_token"), "pidfd_inode": nullable("integer"), "state": nullable("string"),
+            "pgid": nullable("integer"), "sid": nullable("integer"), "cgroup": nullable("string"),
+            "parents": { "type": "array", "items": ancestor },
+            "ports": { "type": ["array", "null"], "items": { "type": "integer" } },
+        }),
+        &json!({ "protected": text(), "kept": text() }),
+    )
 }
 
 /// The answer to `logs` with `receipts`.

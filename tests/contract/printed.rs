@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use crate::rig::{Ran, Rig};
 
-const SUBCOMMANDS: [&str; 19] = [
+const SUBCOMMANDS: [&str; 20] = [
     "ls",
     "launch",
     "stop",
     "restart",
     "sweep",
     "tree",
+    "why",
     "screen",
     "send",
     "logs",

@@ -46,6 +46,7 @@ fn the_schema_is_one_and_knows_every_word() {
         "wait",
         "list",
         "tree",
+        "why",
         "screen",
         "send",
         "resize",

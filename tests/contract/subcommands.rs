@@ -101,6 +101,26 @@ fn a_tree_shows_who_is_who() {
     let line = text.lines().find(|line| line.starts_with(&child.pid.to_string())).unwrap();
     assert!(line.contains("owned") && line.contains("tree") && line.contains(&nap), "{text}");
     assert_eq!(text.matches("looks alike").count(), 5, "{text}");
+    // Why each of them is what it is.
+    let why = rig.json(&["why", id_of(&launched), &child.pid.to_string()]);
+    crate::schema::check("results/why", &why);
+    assert_eq!((&why["role"], &why["verdict"]), (&json!("member"), &json!("owned")), "{why}");
+    assert!(why["on_stop"].as_str().unwrap().starts_with("signalled"), "{why}");
+    assert_eq!(why["start_token"].as_str(), Some(token), "{why}");
+    let parents = why["parents"].as_array().unwrap();
+    assert_eq!((&parents[0]["pid"], &parents[0]["role"]), (&launched["pid"], &json!("member")), "{why}");
+    assert!(parents.iter().any(|parent| parent["role"] == "supervisor"), "{why}");
+    let stranger = strangers.pids().next().unwrap().to_string();
+    let why = rig.json(&["why", id_of(&launched), &stranger]);
+    crate::schema::check("results/why", &why);
+    assert_eq!((&why["role"], &why["verdict"]), (&json!("lookalike"), &Value::Null), "{why}");
+    assert!(why["on_stop"].as_str().unwrap().starts_with("never signalled"), "{why}");
+    let text = check_ok(&rig.run(&["why", id_of(&launched), &stranger]));
+    assert!(text.contains("a command line is no ownership"), "{text}");
+    let ours = std::process::id().to_string();
+    let ran = rig.run(&["why", id_of(&launched), &ours]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+    assert!(ran.error().contains("is not of serve-") || ran.error().contains("is not of shell-"), "{ran:?}");
     strangers.assert_alive();
 }
 

@@ -9,8 +9,10 @@ mod adopted;
 mod attach;
 mod autostart;
 mod clipboard;
+mod finding;
 mod kept;
 mod orphans;
+mod why;
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -178,6 +178,7 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         | Command::Wait(_)
         | Command::List {}
         | Command::Tree { .. }
+        | Command::Why { .. }
         | Command::Logs { .. }
         | Command::Orphans { .. }
         | Command::Adopt { .. }

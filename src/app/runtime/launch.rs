@@ -178,12 +178,7 @@ impl Inner {
             private_dir(dir).map_err(io("failed to make the agent's tmux directory"))?;
         }
         let requested = request.env.as_ref().unwrap_or(&empty);
-        if let Some(bad) = requested.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-            return Err(usage(format!("env: {bad:?} is no name of a variable")));
-        }
-        if let Some((name, _)) = requested.iter().find(|(_, value)| value.contains('\0')) {
-            return Err(usage(format!("env: the value of {name} holds a NUL, which no environment can")));
-        }
+        check_variables(requested)?;
         let ingredients = Ingredients {
             session: &id,
             marker: &marker,
@@ -509,6 +504,16 @@ impl Inner {
 fn new_session(tether: Tether, request: &LaunchRequest, pty: Option<OwnedPty>) -> Result<Arc<Session>, AppError> {
     Session::new(tether, Some(request.clone()), pty)
         .ok_or_else(|| AppError::new(ErrorKind::Internal, "a tether of an unknown kind"))
+}
+
+fn check_variables(variables: &BTreeMap<String, String>) -> Result<(), AppError> {
+    if let Some(bad) = variables.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        return Err(usage(format!("env: {bad:?} is no name of a variable")));
+    }
+    match variables.iter().find(|(_, value)| value.contains('\0')) {
+        Some((name, _)) => Err(usage(format!("env: the value of {name} holds a NUL, which no environment can"))),
+        None => Ok(()),
+    }
 }
 
 fn launched(plan: &Plan, tether: &Tether, uncontained: Option<String>) -> Launched {

@@ -34,6 +34,7 @@ mod stopper;
 mod tasks;
 mod wait;
 mod watch;
+mod why;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -200,6 +201,7 @@ impl Runtime {
             Command::Wait(request) => inner.wait(request).map(Answer::Waited),
             Command::List {} => Ok(Answer::List(inner.list(), inner.lock().quarantined.clone())),
             Command::Tree { session } => inner.tree(session).map(Answer::Tree),
+            Command::Why { session, pid } => inner.why(session, *pid).map(|why| Answer::Why(Box::new(why))),
             Command::Screen { session, scrollback } => {
                 inner.screen(session, scrollback.unwrap_or(0)).map(Answer::Screen)
             }

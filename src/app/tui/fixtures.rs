@@ -12,6 +12,7 @@ use crate::app::command::{Answer, Check, CheckState, Orphan, Orphans, ReapReport
 use crate::app::config::{Chord, RecipeRow};
 use crate::app::contract::{HostKind, Kind, Phase, SessionRow, Tree};
 use crate::app::event::Event;
+use crate::app::why::{Ancestor, Role, Why};
 use crate::lifecycle::identity::{Pid, StartToken};
 use crate::lifecycle::receipt::{
     Bystander, Membership, Outcome, OutcomeKind, PlanRow, ProcessRow, Receipt, Refused, SignalSent, StillHeld, Via,
@@ -328,6 +329,42 @@ pub(super) fn orphans_in_the_list() -> Orphans {
         orphan.reason = "survived KILL".into();
     }
     orphans
+}
+
+/// Why a process is what it is.
+pub(super) fn why() -> Why {
+    let ancestor = |raw: i32, command: &str, role| Ancestor {
+        pid: pid(raw),
+        start_token: token(raw),
+        command: command.into(),
+        role,
+    };
+    let mut why = Why {
+        session: "serve-1a2b3c4d".into(),
+        pid: pid(4301),
+        role: Role::Member,
+        command: "python -m vllm.worker --rank 0 \x1b[31m".into(),
+        verdict: Some(VerdictKind::Owned),
+        reason: "same pid, same start".into(),
+        on_stop: String::new(),
+        membership: vec![Membership::Tree, Membership::Sid],
+        protected: None,
+        kept: None,
+        start_token: Some(token(4301)),
+        pidfd_inode: Some(918_273),
+        state: Some("R".into()),
+        pgid: Some(4242),
+        sid: Some(4240),
+        cgroup: Some("/user.slice/user-1000.slice/user@1000.service/app.slice/run-p4711.scope".into()),
+        parents: vec![
+            ancestor(4242, "llama-server -m qwen2.5-coder-32b-instruct-q4_k_m.gguf --port 8080", Some(Role::Member)),
+            ancestor(4241, "cookbook-warden", Some(Role::Supervisor)),
+            ancestor(1, "/sbin/init", None),
+        ],
+        ports: Some(vec![8080, 8081]),
+    };
+    why.on_stop = why.decide();
+    why
 }
 
 /// What the doctor says.

@@ -26,6 +26,10 @@ pub enum Context {
     Line,
     /// The question for a duration.
     Ask,
+    /// The line that filters the session list.
+    Filter,
+    /// The command palette.
+    Palette,
     /// An error.
     Error,
     /// The question before the end.
@@ -34,9 +38,11 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order in which the help shows them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Panes,
         Self::Terminal,
+        Self::Filter,
+        Self::Palette,
         Self::Preview,
         Self::Menu,
         Self::Line,
@@ -56,6 +62,8 @@ impl Context {
             Self::Menu => "Start menu",
             Self::Line => "Command line",
             Self::Ask => "How much longer",
+            Self::Filter => "Filter of the list",
+            Self::Palette => "Command palette",
             Self::Error => "Error",
             Self::Quit => "Quit",
         }
@@ -101,6 +109,12 @@ pub enum Action {
     Zoom,
     /// Shows or hides the process tree.
     Tree,
+    /// Tells why a process is what it is.
+    Why,
+    /// Filters the list.
+    Find,
+    /// Opens the command palette.
+    Palette,
     /// Opens the event log.
     Events,
     /// Opens the last receipt.
@@ -257,7 +271,7 @@ const fn bind(
     Binding { contexts, keys, action, label, help }
 }
 
-use Context::{Ask, Error, Line, Menu, Panes, Preview, Quit, Reader, Terminal};
+use Context::{Ask, Error, Filter, Line, Menu, Palette, Panes, Preview, Quit, Reader, Terminal};
 
 /// All bindings. The order is that of the footer and of the help.
 pub static BINDINGS: &[Binding] = &[
@@ -270,7 +284,10 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('X')], Action::Force, "", "stop at once with KILL"),
     bind(&[Panes], &[c('S')], Action::Sweep, "sweep", "end what earlier stops left behind"),
     bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
+    bind(&[Panes], &[c('w')], Action::Why, "why", "why the selected process is what it is, and what a stop does to it"),
     bind(&[Panes], &[c('z')], Action::Zoom, "zoom", "give the pane the whole screen, and back"),
+    bind(&[Panes], &[c('/')], Action::Find, "filter", "show only the sessions that match what is typed"),
+    bind(&[Panes], &[c(':')], Action::Palette, "commands", "find any command or session by its words"),
     bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
     bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),
     bind(&[Panes], &[c('o')], Action::Orphans, "", "list what is left of sessions without a manager"),
@@ -290,9 +307,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes, Preview, Reader, Menu], &[k(KeyCode::PageDown), c('d')], Action::PageDown, "", "one page down"),
     bind(&[Panes, Preview, Reader, Menu], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
     bind(&[Panes, Preview, Reader, Menu], &[c('G'), k(KeyCode::End)], Action::Bottom, "", "to the bottom"),
+    bind(&[Filter, Palette], &[k(KeyCode::Up), ctrl('p')], Action::Up, "", "up"),
+    bind(&[Filter, Palette], &[k(KeyCode::Down), ctrl('n')], Action::Down, "", "down"),
+    bind(&[Filter, Palette], &[k(KeyCode::PageUp)], Action::PageUp, "", "one page up"),
+    bind(&[Filter, Palette], &[k(KeyCode::PageDown)], Action::PageDown, "", "one page down"),
     bind(&[Panes], &[k(KeyCode::Tab)], Action::NextPane, "", "next pane"),
     bind(&[Panes], &[k(KeyCode::BackTab)], Action::PreviousPane, "", "pane before"),
-    bind(&[Panes], &[k(KeyCode::Esc)], Action::Back, "", "back: live screen, no zoom, session list"),
+    bind(&[Panes], &[k(KeyCode::Esc)], Action::Back, "", "back: live screen, no zoom, session list, no filter"),
     bind(&[Preview], &[k(KeyCode::Enter), c('y')], Action::Confirm, "do it", "signal exactly what is shown"),
     bind(&[Preview], &[c(' ')], Action::Choose, "end a kept one", "end the selected kept process, too, or keep it"),
     bind(&[Preview], &[c('a')], Action::Scope, "", "sweep or reap this session, or all"),
@@ -301,11 +322,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Line], &[k(KeyCode::Enter)], Action::Confirm, "start", "start what is typed, through sh -c"),
     bind(&[Line], &[k(KeyCode::Tab)], Action::NextKind, "kind", "serve, agent, shell or download"),
     bind(&[Line], &[k(KeyCode::BackTab), k(KeyCode::Down)], Action::NextHost, "host", "by kind, pty or tmux"),
+    bind(&[Filter], &[k(KeyCode::Enter)], Action::Confirm, "keep", "keep the filter; Esc in the list ends it"),
+    bind(&[Palette], &[k(KeyCode::Enter)], Action::Confirm, "do it", "do what is selected"),
     bind(&[Ask], &[k(KeyCode::Enter)], Action::Confirm, "extend", "let it live for so long, from now"),
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
     bind(&[Panes, Reader, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
     bind(
-        &[Preview, Menu, Line, Ask, Quit],
+        &[Preview, Filter, Palette, Menu, Line, Ask, Quit],
         &[k(KeyCode::Esc), ctrl('c')],
         Action::Close,
         "cancel",

@@ -55,7 +55,7 @@ fn unescaped(text: &str) -> PathBuf {
     text.replace("\\040", " ").into()
 }
 
-fn cgroup2_path(cgroup: &str) -> Option<&str> {
+pub(super) fn cgroup2_path(cgroup: &str) -> Option<&str> {
     cgroup.lines().find_map(|line| line.strip_prefix("0::"))
 }
 

@@ -201,6 +201,14 @@ impl Inspector {
         }
     }
 
+    /// Returns where a process is in the cgroup hierarchy (v2), where that can be read.
+    pub fn cgroup(&self, pid: Pid) -> Option<String> {
+        match self {
+            Self::Procfs(procfs) => procfs.cgroup(pid),
+            Self::Ps(_) | Self::None => None,
+        }
+    }
+
     /// Tells whether a process holds a listening Unix socket; `false` where nobody can look.
     pub fn listens_on_unix(&self, pid: Pid) -> bool {
         match self {

@@ -150,6 +150,11 @@ impl Procfs {
         Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
     }
 
+    pub(super) fn cgroup(&self, pid: Pid) -> Option<String> {
+        let bytes = self.read_all(&format!("{pid}/cgroup")).ok()?;
+        super::host::cgroup2_path(&String::from_utf8_lossy(&bytes)).map(str::to_owned)
+    }
+
     pub(super) fn has_marker(&self, pid: Pid, marker: &[u8]) -> bool {
         self.read_all(&format!("{pid}/environ"))
             .is_ok_and(|environ| environ.split(|b| *b == 0).any(|variable| variable == marker))

@@ -6,8 +6,11 @@
 
 mod ask;
 mod field;
+mod filter;
+mod fuzzy;
 mod log;
 mod overlay;
+mod palette;
 mod sessions;
 mod tree;
 
@@ -26,10 +29,12 @@ use super::theme::Theme;
 pub use ask::Ask;
 pub(super) use ask::seconds;
 pub use field::Field;
+pub use filter::Filter;
 pub use log::{Log, LogLine};
 pub(super) use log::{describe, receipt_line};
 pub(super) use overlay::dry_run;
 pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
+pub use palette::{Entry, Palette};
 pub use sessions::{ListLine, Sessions};
 pub use tree::{TreeLine, TreeState};
 
@@ -145,6 +150,8 @@ pub struct Model {
     pub tree_wanted: Option<bool>,
     /// How many rows of history the terminal is scrolled back.
     pub scroll: usize,
+    /// Which sessions the list shows; all without it.
+    pub filter: Option<Filter>,
     /// First row of the list that is shown.
     pub list_top: usize,
     /// Dialogs, the topmost last.
@@ -190,6 +197,7 @@ impl Model {
             zoom: false,
             tree_wanted: None,
             scroll: 0,
+            filter: None,
             list_top: 0,
             overlays: Vec::new(),
             theme,
@@ -212,6 +220,11 @@ impl Model {
         self.sessions.by_id(self.selected.as_deref()?)
     }
 
+    /// Tells whether the list shows a session.
+    pub fn lists(&self, session: &str) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.shows(session))
+    }
+
     /// Returns what the keys go to.
     pub fn context(&self) -> Context {
         match self.overlays.last() {
@@ -220,9 +233,11 @@ impl Model {
             Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
             Some(Overlay::Launch(_)) => Context::Menu,
             Some(Overlay::Ask(_)) => Context::Ask,
+            Some(Overlay::Palette(_)) => Context::Palette,
             Some(Overlay::Error(_)) => Context::Error,
             Some(Overlay::Quit(_)) => Context::Quit,
             None if self.focused => Context::Terminal,
+            None if self.filter.as_ref().is_some_and(|filter| filter.typing) => Context::Filter,
             None => Context::Panes,
         }
     }
@@ -271,6 +286,7 @@ impl Model {
             | Overlay::Reader(_)
             | Overlay::Launch(_)
             | Overlay::Ask(_)
+            | Overlay::Palette(_)
             | Overlay::Error(_) => None,
         }
     }

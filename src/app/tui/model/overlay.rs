@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::app::command::{Check, Command, Orphans, OrphansRequest, RestartRequest, StopRequest, SweepRequest};
 use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::why::Why;
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{PlanRow, Receipt};
@@ -13,6 +14,7 @@ use crate::lifecycle::receipt::{PlanRow, Receipt};
 use super::super::seam::Ticket;
 use super::ask::Ask;
 use super::field::Field;
+use super::palette::Palette;
 
 /// A dialog.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +27,8 @@ pub enum Overlay {
     Launch(Launch),
     /// The question for a duration.
     Ask(Ask),
+    /// The command palette.
+    Palette(Palette),
     /// An error.
     Error(ErrorBox),
     /// The question before the end.
@@ -209,6 +213,8 @@ pub enum Reading {
     Receipt(Box<Receipt>),
     /// What is left of sessions without a manager.
     Orphans(Box<Orphans>),
+    /// Why a process is what it is.
+    Why(Box<Why>),
     /// How this host stands.
     Doctor(Vec<Check>),
 }

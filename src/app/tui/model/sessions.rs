@@ -60,11 +60,14 @@ impl Sessions {
         self.rows.iter().position(|row| row.session == id)
     }
 
-    /// Returns the lines of the list: sessions below their kinds, with `spaced` a gap between two.
-    pub fn lines(&self, spaced: bool) -> Vec<ListLine<'_>> {
+    /// Returns the lines of the list: the sessions that are listed below their kinds, with `spaced` a gap between
+    /// two.
+    pub fn lines(&self, spaced: bool, listed: &dyn Fn(&str) -> bool) -> Vec<ListLine<'_>> {
         let mut lines = Vec::with_capacity(self.rows.len() + 2 * Kind::ALL.len());
         for kind in Kind::ALL {
-            let of_kind = || self.rows.iter().filter(move |row| row.kind == kind && !self.is_orphan(&row.session));
+            let is_of_kind =
+                |row: &&SessionRow| row.kind == kind && !self.is_orphan(&row.session) && listed(&row.session);
+            let of_kind = || self.rows.iter().filter(is_of_kind);
             if of_kind().next().is_some() {
                 if spaced && !lines.is_empty() {
                     lines.push(ListLine::Gap);
@@ -73,7 +76,10 @@ impl Sessions {
                 lines.extend(of_kind().map(ListLine::Session));
             }
         }
-        let orphans = || self.rows.iter().filter_map(|row| Some((row, self.orphans.get(&row.session)?)));
+        let orphans = || {
+            let listed = self.rows.iter().filter(|row| listed(&row.session));
+            listed.filter_map(|row| Some((row, self.orphans.get(&row.session)?)))
+        };
         let count = orphans().count() + self.quarantined.len();
         if count > 0 {
             if spaced && !lines.is_empty() {

@@ -19,7 +19,7 @@ impl Turn<'_> {
         self.model.sized.retain(|id, _| self.model.sessions.by_id(id).is_some());
         self.model.attention.retain(|id, _| self.model.sessions.by_id(id).is_some());
         if let Some(id) = self.model.awaited.take_if(|id| exists(id)) {
-            return self.select(Some(id));
+            return self.reveal(id);
         }
         if self.model.selected.as_ref().is_some_and(exists) {
             return;
@@ -97,6 +97,7 @@ impl Turn<'_> {
             (Pending::Text, Err(error)) => self.failed("Copy", error),
             (Pending::Report, Ok(Answer::Orphans(orphans))) => self.read(Reading::Orphans(orphans)),
             (Pending::Report, Ok(Answer::Doctor(checks))) => self.read(Reading::Doctor(checks)),
+            (Pending::Report, Ok(Answer::Why(why))) => self.read(Reading::Why(why)),
             (Pending::Report, Err(error)) => self.failed("Report", error),
             (Pending::Extend(name, for_long), Ok(Answer::Extended(_))) => {
                 self.note(Tone::Good, &format!("{name} may live for another {for_long}"));
@@ -172,7 +173,7 @@ impl Turn<'_> {
             self.note(Tone::Warn, note);
         }
         if self.model.sessions.by_id(&launched.session).is_some() {
-            self.select(Some(launched.session));
+            self.reveal(launched.session);
         } else {
             self.model.awaited = Some(launched.session);
         }

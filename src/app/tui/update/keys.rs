@@ -6,7 +6,9 @@ use std::time::Duration;
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
-use super::super::model::{Act, Ask, Launch, Overlay, Pane, Pending, Preview, QuitBox, Reader, Reading, dry_run};
+use super::super::model::{
+    Act, Ask, Launch, Overlay, Palette, Pane, Pending, Preview, QuitBox, Reader, Reading, TreeLine, dry_run,
+};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
@@ -19,7 +21,13 @@ pub(super) const TWICE: Duration = Duration::from_secs(1);
 
 impl Turn<'_> {
     pub(super) fn pane_key(&mut self, key: &KeyEvent) {
-        let Some(action) = lookup(Context::Panes, key) else { return };
+        if let Some(action) = lookup(Context::Panes, key) {
+            self.act(action);
+        }
+    }
+
+    /// Does what a key of the panes does.
+    pub(super) fn act(&mut self, action: Action) {
         match action {
             Action::Up => self.step(-1),
             Action::Down => self.step(1),
@@ -42,6 +50,9 @@ impl Turn<'_> {
             }
             Action::Zoom => self.zoom(),
             Action::Tree => self.toggle_tree(),
+            Action::Why => self.why(),
+            Action::Find => self.find(),
+            Action::Palette => self.model.overlays.push(Overlay::Palette(Palette::default())),
             Action::Events => self.read(Reading::Events),
             Action::Receipt => match self.model.last_receipt() {
                 Some(receipt) => self.read(Reading::Receipt(Box::new(receipt.clone()))),
@@ -88,10 +99,11 @@ impl Turn<'_> {
     }
 
     pub(super) fn step_session(&mut self, by: isize) {
-        let rows = self.model.sessions.rows();
+        let rows: Vec<&str> = self.listed().collect();
         let Some(last) = rows.len().checked_sub(1) else { return };
-        let at = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id)).unwrap_or(0);
-        let session = rows[at.saturating_add_signed(by).min(last)].session.clone();
+        let at = rows.iter().position(|id| Some(*id) == self.model.selected.as_deref());
+        let session = at.map_or(0, |at| at.saturating_add_signed(by).min(last));
+        let session = rows[session].to_owned();
         self.select(Some(session));
     }
 
@@ -130,6 +142,8 @@ impl Turn<'_> {
             self.model.scroll = 0;
         } else if self.model.zoom {
             self.model.zoom = false;
+        } else if self.model.pane == Pane::List {
+            self.model.filter = None;
         } else {
             self.model.pane = Pane::List;
         }
@@ -229,6 +243,19 @@ impl Turn<'_> {
                 self.run(Command::Dismiss { session }, Pending::Dismiss(name));
             }
             None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    /// Asks why the selected process is what it is.
+    fn why(&mut self) {
+        let lines = self.model.tree.lines();
+        let pid = lines.get(self.model.tree.selected(&lines)).map(TreeLine::pid);
+        match (self.model.selected.clone(), pid) {
+            (Some(session), Some(pid)) => {
+                self.run(Command::Why { session, pid }, Pending::Report);
+            }
+            (Some(_), None) => self.note(Tone::Plain, "no process is known of this session"),
+            (None, _) => self.note(Tone::Plain, "no session is selected (s starts one)"),
         }
     }
 

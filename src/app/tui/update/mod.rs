@@ -5,6 +5,7 @@
 //! on the whole model into line: the selection, the size of the terminal, the scroll positions.
 
 mod answers;
+mod finding;
 mod keys;
 mod overlays;
 mod pointer;
@@ -94,7 +95,10 @@ impl Turn<'_> {
         let esc_first = KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..*key };
         if key.modifiers.contains(KeyModifiers::ALT)
             && matches!(key.code, KeyCode::Char(_))
-            && !matches!(self.model.context(), Context::Terminal | Context::Line | Context::Ask)
+            && !matches!(
+                self.model.context(),
+                Context::Terminal | Context::Line | Context::Ask | Context::Filter | Context::Palette
+            )
             && !is_chord(self.model.escape, key)
         {
             // No command has Alt: it was Esc, and a key so soon after it that the terminal's bytes
@@ -116,11 +120,13 @@ impl Turn<'_> {
                 self.type_key(&chord);
             }
             Context::Panes => self.pane_key(key),
+            Context::Filter => self.filter_key(key),
             context @ (Context::Preview
             | Context::Reader
             | Context::Menu
             | Context::Line
             | Context::Ask
+            | Context::Palette
             | Context::Error
             | Context::Quit) => self.overlay_key(context, key),
         }
@@ -157,6 +163,13 @@ impl Turn<'_> {
             Context::Ask => {
                 if let Some(Overlay::Ask(ask)) = self.model.overlays.last_mut() {
                     ask.line.insert(text);
+                }
+            }
+            Context::Filter => self.type_filter(|line| line.insert(text)),
+            Context::Palette => {
+                if let Some(Overlay::Palette(palette)) = self.model.overlays.last_mut() {
+                    palette.line.insert(text);
+                    palette.chosen = 0;
                 }
             }
             // Anywhere else a paste would press keys.
@@ -203,6 +216,7 @@ impl Turn<'_> {
 
     /// Brings everything into line that depends on the whole model.
     fn settle(&mut self) {
+        self.settle_filter();
         let model = &mut *self.model;
         model.tree.expire(self.now);
         if model.focused && (model.modes().is_none() || model.current().is_none_or(|row| row.phase.is_over())) {

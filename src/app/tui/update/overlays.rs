@@ -20,6 +20,10 @@ impl Turn<'_> {
                     launch.note = None;
                     launch.line.edit(key);
                 }
+                Some(Overlay::Palette(palette)) => {
+                    palette.line.edit(key);
+                    palette.chosen = 0;
+                }
                 Some(Overlay::Ask(ask)) => {
                     ask.note = None;
                     ask.line.edit(key);
@@ -68,6 +72,9 @@ impl Turn<'_> {
             | Action::Restart
             | Action::Zoom
             | Action::Tree
+            | Action::Why
+            | Action::Find
+            | Action::Palette
             | Action::Events
             | Action::Receipt
             | Action::Orphans
@@ -100,6 +107,14 @@ impl Turn<'_> {
 
     /// Scrolls the topmost dialog; `settle` keeps the position within the text.
     pub(super) fn scroll_overlay(&mut self, by: isize) {
+        if let Some(Overlay::Palette(palette)) = self.model.overlays.last() {
+            let last = palette.entries(self.model).len().saturating_sub(1);
+            let chosen = palette.chosen.saturating_add_signed(by).min(last);
+            if let Some(Overlay::Palette(palette)) = self.model.overlays.last_mut() {
+                palette.chosen = chosen;
+            }
+            return;
+        }
         let recipes: Vec<String> = view::menu_order(&self.model.recipes).map(|row| row.name.clone()).collect();
         match self.model.overlays.last_mut() {
             Some(Overlay::Preview(preview)) => {
@@ -114,7 +129,7 @@ impl Turn<'_> {
                 launch.recipe = recipes.into_iter().nth(next);
                 launch.note = None;
             }
-            Some(Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Error(_)) | None => {}
+            Some(Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Palette(_) | Overlay::Error(_)) | None => {}
         }
     }
 
@@ -151,6 +166,10 @@ impl Turn<'_> {
                 self.launch_recipe(name.as_deref());
             }
             Some(Overlay::Ask(ask)) => self.extend_by(ask.clone()),
+            Some(Overlay::Palette(palette)) => {
+                let chosen = palette.entries(self.model).into_iter().nth(palette.chosen);
+                self.choose(chosen);
+            }
             Some(Overlay::Quit(quit)) if quit.drawn => self.effects.push(Effect::Quit),
             Some(Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Error(_)) | None => {}
         }
@@ -225,8 +244,9 @@ impl Turn<'_> {
                 Reading::Receipt(_) => "the receipt",
                 Reading::Orphans(_) => "the orphans",
                 Reading::Doctor(_) => "the checks",
+                Reading::Why(_) => "why it is what it is",
             },
-            Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Error(_) | Overlay::Quit(_) => return,
+            Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Palette(_) | Overlay::Error(_) | Overlay::Quit(_) => return,
         };
         let text = view::overlay_text(self.model, overlay);
         self.note(Tone::Plain, &format!("copied {what}"));

@@ -27,7 +27,7 @@ impl Turn<'_> {
         if !self.model.overlays.is_empty() {
             // Below a dialog the mouse does nothing; a list of choices moves by one.
             let by = match self.model.overlays.last() {
-                Some(Overlay::Launch(_)) => wheel.map(isize::signum),
+                Some(Overlay::Launch(_) | Overlay::Palette(_)) => wheel.map(isize::signum),
                 _ => wheel,
             };
             return by.into_iter().for_each(|by| self.scroll_overlay(by));
@@ -93,6 +93,7 @@ impl Turn<'_> {
             self.model.focused = false;
         }
         self.model.pane = pane;
+        self.keep_filter();
         let Some(line) = row.checked_sub(area.body.y).map(usize::from) else { return };
         match pane {
             Pane::List => {

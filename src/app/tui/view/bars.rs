@@ -8,6 +8,7 @@ use super::super::keymap::{Action, Context, in_context, name_of};
 use super::super::model::{Model, Overlay, Pane};
 use super::super::theme::{Theme, Tone};
 use super::human;
+use super::list;
 use super::paint::{Row, width};
 
 /// Draws the title of a pane on a rule: what it is on the left, `aside` on the right. The pane that
@@ -50,11 +51,12 @@ pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
         row.put(" TYPING ", theme.badge());
     }
     let at_list = model.pane == Pane::List;
-    let count = model.sessions.rows().len();
     row.gap(1);
     if at_list || row.room() >= 30 {
         row.put("Sessions", if at_list { here } else { theme.dim() });
-        row.put(&format!(" {count}"), theme.dim());
+        let count = list::count(model);
+        row.put(&format!(" {}", if count.is_empty() { "0" } else { &count }), theme.dim());
+        row.put(&list::filter(model), theme.tone(Tone::Warn));
     }
     if at_list {
         return;
@@ -89,7 +91,7 @@ pub(super) fn event(model: &Model, area: Rect, buffer: &mut Buffer) {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the actions that are always of use")]
 fn is_of_use(model: &Model, action: Action) -> bool {
     match action {
-        Action::Focus | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
+        Action::Focus | Action::Why | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
             model.selected.is_some() || !model.overlays.is_empty()
         }
         Action::Confirm => !matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if preview.plan.is_none()),

@@ -6,10 +6,10 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
 use super::super::model::{Act, Model, Overlay, Reading};
-use super::super::theme::Tone;
+use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::paint::{self, Row, width};
-use super::{ask, bars, help, launch, preview, receipt, report};
+use super::{ask, bars, help, launch, palette, preview, receipt, report, why};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -31,7 +31,7 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     let framed = cols >= 40 && rows >= 10;
     let most = match overlay {
         Overlay::Error(_) | Overlay::Ask(_) => 72,
-        Overlay::Launch(_) => 92,
+        Overlay::Launch(_) | Overlay::Palette(_) => 92,
         Overlay::Preview(_) | Overlay::Reader(_) | Overlay::Quit(_) => 112,
     };
     let inner = if framed { cols.saturating_sub(8).min(most) } else { cols };
@@ -71,6 +71,11 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 (format!("Receipt: {name}"), tone, receipt::lines(model, r, width), None)
             }
             Reading::Orphans(o) => ("Orphans".to_owned(), Tone::Plain, report::orphan_lines(model, o, width), None),
+            Reading::Why(w) => {
+                let tone = w.verdict.map_or(Tone::Plain, verdict_tone);
+                let tone = if tone == Tone::Good { Tone::Plain } else { tone };
+                (format!("Why: {}", w.pid), tone, why::lines(model, w, width), None)
+            }
             Reading::Doctor(checks) => {
                 ("Doctor".to_owned(), Tone::Plain, report::doctor_lines(model, checks, width), None)
             }
@@ -80,6 +85,10 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
             ("Start".to_owned(), Tone::Plain, lines, selected)
         }
         Overlay::Ask(a) => ("Extend".to_owned(), Tone::Plain, ask::lines(model, a, width), None),
+        Overlay::Palette(p) => {
+            let (lines, selected) = palette::lines(model, p, width);
+            (format!(": {}", palette::typed(&p.line)), Tone::Plain, lines, selected)
+        }
         Overlay::Error(e) => {
             let mut doc = Doc::new(&model.theme, width);
             doc.text(0, e.kind(), model.theme.dim());
@@ -98,6 +107,7 @@ fn scroll(overlay: &Overlay) -> usize {
         Overlay::Reader(r) => r.scroll,
         Overlay::Quit(q) => q.scroll,
         Overlay::Launch(l) => l.top,
+        Overlay::Palette(p) => p.top,
         Overlay::Ask(_) | Overlay::Error(_) => 0,
     }
 }

@@ -10,13 +10,14 @@ use super::bars;
 use super::human;
 use super::layout::{Area, Arrangement, arrangement};
 use super::paint::{Row, tint};
+use super::palette;
 use crate::app::command::Orphan;
 use crate::app::contract::{Kind, Phase, SessionRow};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// Returns the lines of the list as they are shown.
 pub(in super::super) fn list_lines(model: &Model) -> Vec<ListLine<'_>> {
-    model.sessions.lines(arrangement(model.size) == Arrangement::Wide)
+    model.sessions.lines(arrangement(model.size) == Arrangement::Wide, &|session| model.lists(session))
 }
 
 pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
@@ -26,9 +27,17 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
     if let Some(title) = area.title {
         let above = if model.list_top > 0 { " ↑" } else { "" };
         let below = if lines.len() > model.list_top + usize::from(area.body.height) { " ↓" } else { "" };
-        let count = model.sessions.rows().len();
-        let aside = if count > 0 { format!("{count}{above}{below}") } else { String::new() };
-        bars::title(theme, title, active, &[("Sessions", theme.text())], &aside, buffer);
+        let count = count(model);
+        let aside = if count.is_empty() { count } else { format!("{count}{above}{below}") };
+        let typed = filter(model);
+        let parts = [("Sessions", theme.text()), (typed.as_str(), theme.tone(Tone::Warn))];
+        bars::title(theme, title, active, &parts, &aside, buffer);
+    }
+    if lines.is_empty() && model.filter.is_some() {
+        if let Some(mut row) = Row::new(buffer, area.body, 0) {
+            row.gap(1).put("No session matches (Esc shows all).", theme.dim());
+        }
+        return;
     }
     if lines.is_empty() {
         return empty(theme, area.body, buffer);
@@ -67,6 +76,27 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
                 }
             }
         }
+    }
+}
+
+/// Returns how many sessions there are, and how many of them are listed where that differs; empty where there is none.
+pub(super) fn count(model: &Model) -> String {
+    let all = model.sessions.rows();
+    match &model.filter {
+        _ if all.is_empty() => String::new(),
+        None => all.len().to_string(),
+        Some(filter) => {
+            format!("{} of {}", all.iter().filter(|row| filter.shows(&row.session)).count(), all.len())
+        }
+    }
+}
+
+/// Returns the filter as it stands behind the title.
+pub(super) fn filter(model: &Model) -> String {
+    match &model.filter {
+        None => String::new(),
+        Some(filter) if filter.typing => format!("  /{}", palette::typed(&filter.line)),
+        Some(filter) => format!("  /{}", filter.line.text()),
     }
 }
 

@@ -14,6 +14,7 @@ mod launch;
 pub(super) mod layout;
 mod list;
 mod paint;
+mod palette;
 mod preview;
 mod receipt;
 mod report;
@@ -22,6 +23,7 @@ mod settle;
 #[cfg(test)]
 pub(super) mod tests;
 mod tree;
+mod why;
 
 pub(super) use dialog::overlay_text;
 pub(super) use frame::draw;

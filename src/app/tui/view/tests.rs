@@ -12,6 +12,7 @@ use crate::app::tui::fixtures::{self, Bench, FakeScreen};
 use crate::app::tui::model::Model;
 use crate::app::tui::seam::UiEvent;
 use crate::app::tui::theme::Theme;
+use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
 
 const SIZES: [(u16, u16); 4] = [(140, 40), (80, 24), (60, 15), (20, 5)];
@@ -213,6 +214,37 @@ fn reports() {
     check("doctor", |bench| {
         let effects = bench.press("D");
         bench.answer(&effects, Answer::Doctor(fixtures::checks()));
+    });
+}
+
+#[test]
+fn why_a_process_is_what_it_is() {
+    check("why", |bench| {
+        let effects = bench.press("w");
+        bench.answer(&effects, Answer::Why(Box::new(fixtures::why())));
+    });
+    check("why_unsure", |bench| {
+        let effects = bench.press("w");
+        let mut why = fixtures::why();
+        (why.verdict, why.reason) = (Some(VerdictKind::Unverifiable), "stat is not readable (hidepid)".into());
+        (why.kept, why.ports, why.cgroup, why.pidfd_inode) = (Some("ssh-agent".into()), None, None, None);
+        (why.pgid, why.sid, why.state, why.start_token) = (None, None, None, None);
+        why.parents.clear();
+        why.on_stop = why.decide();
+        bench.answer(&effects, Answer::Why(Box::new(why)));
+    });
+}
+
+#[test]
+fn finding() {
+    check("filter", |bench| {
+        bench.press("/serve co");
+    });
+    check("filter_of_nothing", |bench| {
+        bench.press("/no such name<Enter>");
+    });
+    check("palette", |bench| {
+        bench.press(":st<Down>");
     });
 }
 

@@ -355,6 +355,8 @@ fn every_binding_is_handled_without_surprise() {
                     Context::Menu => drop(bench.press("s")),
                     Context::Line => drop(bench.press("s:")),
                     Context::Ask => drop(bench.press("+")),
+                    Context::Filter => drop(bench.press("/")),
+                    Context::Palette => drop(bench.press(":")),
                     Context::Error => {
                         let effects = bench.press("x");
                         let error = crate::app::error::AppError::new(crate::app::error::ErrorKind::Io, "no");

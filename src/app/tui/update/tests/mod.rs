@@ -1,5 +1,6 @@
 //! What every key, answer and pointer event does.
 
+mod finding;
 mod fuzz;
 mod keys;
 mod launch;

@@ -1,0 +1,61 @@
+//! The command palette: every command of the panes with its key, and every session by its name. Pure.
+
+use super::super::keymap::{Action, Context, in_context};
+use super::Model;
+use super::field::Field;
+use super::fuzzy::Fuzzy;
+
+/// The palette.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Palette {
+    /// What is looked for.
+    pub line: Field,
+    /// Which of the entries is selected, from 0.
+    pub chosen: usize,
+    /// First line that is shown.
+    pub top: usize,
+}
+
+/// Something that the palette offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// Does what a key does.
+    Command {
+        /// What.
+        action: Action,
+        /// Its keys.
+        keys: String,
+        /// What it does, in words.
+        help: &'static str,
+    },
+    /// Selects a session.
+    Session {
+        /// Its id.
+        session: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+impl Palette {
+    /// Returns what matches, the best first; all in their usual order where nothing is typed.
+    pub fn entries(&self, model: &Model) -> Vec<Entry> {
+        let offered = |action: Action| !action.moves() && !matches!(action, Action::Leave | Action::Palette);
+        let commands = in_context(Context::Panes).filter(|binding| offered(binding.action)).map(|binding| {
+            let keys = binding.keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            (
+                format!("{} {}", binding.label, binding.help),
+                Entry::Command { action: binding.action, keys, help: binding.help },
+            )
+        });
+        let sessions = model.sessions.rows().iter().map(|row| {
+            let entry = Entry::Session { session: row.session.clone(), name: row.name.clone() };
+            (format!("{} {}", row.name, row.kind.name()), entry)
+        });
+        let mut fuzzy = Fuzzy::new(self.line.text());
+        let scored = commands.chain(sessions).filter_map(|(text, entry)| Some((fuzzy.score(&text)?, entry)));
+        let mut scored: Vec<_> = scored.collect();
+        scored.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        scored.into_iter().map(|(_, entry)| entry).collect()
+    }
+}

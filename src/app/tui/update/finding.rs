@@ -1,0 +1,78 @@
+//! Finding: the filter of the session list, and the command palette. Pure.
+
+use crossterm::event::KeyEvent;
+
+use super::super::keymap::{Action, Context, lookup};
+use super::super::model::{Entry, Field, Pane};
+use super::Turn;
+
+impl Turn<'_> {
+    /// Returns the ids of the sessions that the list shows, in order.
+    pub(super) fn listed(&self) -> impl Iterator<Item = &str> {
+        let rows = self.model.sessions.rows().iter().map(|row| row.session.as_str());
+        rows.filter(|session| self.model.lists(session))
+    }
+
+    /// Opens the line that filters the list.
+    pub(super) fn find(&mut self) {
+        self.model.pane = Pane::List;
+        self.model.zoom = false;
+        self.model.filter.get_or_insert_default().typing = true;
+    }
+
+    pub(super) fn filter_key(&mut self, key: &KeyEvent) {
+        match lookup(Context::Filter, key) {
+            Some(Action::Confirm) => self.keep_filter(),
+            Some(Action::Close) => self.model.filter = None,
+            Some(action) => self.act(action),
+            None => self.type_filter(|line| line.edit(key)),
+        }
+    }
+
+    /// Ends the typing; an empty filter is none.
+    pub(super) fn keep_filter(&mut self) {
+        if let Some(filter) = &mut self.model.filter {
+            filter.typing = false;
+        }
+        self.model.filter.take_if(|filter| filter.line.text().trim().is_empty());
+    }
+
+    /// Changes what is looked for; the first session that matches is selected if the selected one does not.
+    pub(super) fn type_filter(&mut self, change: impl FnOnce(&mut Field)) {
+        if let Some(filter) = &mut self.model.filter {
+            change(&mut filter.line);
+        }
+        self.settle_filter();
+        let hidden = self.model.selected.as_deref().is_some_and(|selected| !self.model.lists(selected));
+        let first = self.listed().next().map(str::to_owned);
+        if hidden && first.is_some() {
+            self.select(first);
+        }
+    }
+
+    /// Matches the sessions as they are now.
+    pub(super) fn settle_filter(&mut self) {
+        if let Some(filter) = &mut self.model.filter {
+            filter.settle(self.model.sessions.rows());
+        }
+    }
+
+    /// Selects a session, also one that the filter hides.
+    pub(super) fn reveal(&mut self, session: String) {
+        self.model.filter.take_if(|filter| !filter.shows(&session));
+        self.select(Some(session));
+    }
+
+    /// Does what was chosen in the palette.
+    pub(super) fn choose(&mut self, entry: Option<Entry>) {
+        let Some(entry) = entry else { return };
+        self.model.overlays.pop();
+        match entry {
+            Entry::Command { action, .. } => self.act(action),
+            Entry::Session { session, .. } => {
+                self.settle_filter();
+                self.reveal(session);
+            }
+        }
+    }
+}
