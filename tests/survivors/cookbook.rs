@@ -176,7 +176,7 @@ const ONE: &str = r#"{"tasks": {"old": {"id": "serve-0000000a", "status": "runni
 fn a_task_is_marked_only_when_its_stop_succeeded() {
     let kitchen = Kitchen::new(ONE);
     let world = &kitchen.world;
-    kitchen.session("serve-0000000a", "trap '' TERM HUP; log root; while :; do sleep 0.1; done");
+    kitchen.session("serve-0000000a", "trap '' TERM HUP; log root; exec sleep $NAP");
     world.ledger.await_roles(&["root"]);
     let mut batch = world.batch();
     let receipt = batch.ok(json!({ "cmd": "stop", "session": "n", "grace_s": 60, "timeout_s": 0.4 }));
