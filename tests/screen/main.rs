@@ -9,6 +9,7 @@ mod attach;
 mod clipboard;
 mod kept;
 mod orphans;
+mod remote;
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -7,6 +7,7 @@
 mod ceilings;
 mod control;
 mod doctor;
+pub(super) mod elsewhere;
 mod enter;
 mod environment;
 mod failure;
