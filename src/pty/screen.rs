@@ -229,6 +229,13 @@ impl Screen {
         }
     }
 
+    /// Returns what paints an empty screen of this size like this one, modes included; the history is left out.
+    pub fn painted(&self) -> String {
+        let emulator = self.emulator();
+        let alternate = if emulator.alternate_screen() { "\x1b[?1049h" } else { "" };
+        format!("{alternate}{}", emulator.state_formatted())
+    }
+
     /// Returns the title the program set, without control characters.
     pub fn title(&self) -> &str {
         &self.events().title

@@ -36,6 +36,7 @@ mod schema;
 mod screens;
 mod secrets;
 mod servers;
+mod shells;
 mod subcommands;
 mod typing;
 mod upkeep;

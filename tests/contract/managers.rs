@@ -174,6 +174,50 @@ fn what_comes_to_the_control_socket_is_checked() {
     workload.assert_ends();
 }
 
+/// What a watcher asks: pictures, and what was typed.
+#[test]
+fn a_watcher_sees_pictures_and_types() {
+    let rig = Rig::new();
+    let (mut owner, session, workload) = owner(&rig, &["sh", "-c", "printf 'a \\033[1mbold\\033[m word\\n'; exec cat"]);
+    owner.expect_output(&session, "bold word");
+    let path = socket(&rig);
+    let asks = |request: Value| -> Value {
+        let mut line = serde_json::to_vec(&request).unwrap();
+        line.push(b'\n');
+        serde_json::from_str(&ask(&path, &line)).unwrap()
+    };
+    let look =
+        |since: Value| asks(json!({"protocol": 1, "picture": {"session": session, "since": since}}))["Ok"].take();
+    let first = look(Value::Null);
+    let painted = first["painted"].as_str().unwrap();
+    assert!(painted.contains("a \x1b[1mbold\x1b[m word"), "{painted:?}");
+    assert_eq!(look(first["generation"].clone())["painted"], Value::Null, "nothing has changed");
+    // "typed\r"
+    let typed = asks(json!({"protocol": 1, "type": {"session": session, "base64": "dHlwZWQN"}}));
+    assert_eq!(typed, json!({"Ok": null}));
+    owner.expect_output(&session, "typed");
+    until("the new picture", || {
+        look(first["generation"].clone())["painted"].as_str().is_some_and(|painted| painted.contains("typed"))
+    });
+    for (request, expected) in [
+        (json!({"protocol": 2, "picture": {"session": session, "since": null}}), "protocol 2"),
+        (json!({"protocol": 2, "type": {"session": session, "base64": ""}}), "protocol 2"),
+        (json!({"protocol": 1, "type": {"session": session, "base64": "!"}}), "base64"),
+        (json!({"protocol": 1, "type": {"session": "nobody", "base64": ""}}), "nobody"),
+        (json!({"protocol": 1, "picture": {"session": session, "wat": 1}}), "wat"),
+        (json!({"protocol": 1, "stare": {"session": session}}), "not a request"),
+    ] {
+        let answer = asks(request).to_string();
+        assert!(answer.starts_with("{\"Err\":") && answer.contains(expected), "{expected}: {answer}");
+    }
+    owner.ok(json!({"cmd": "stop", "session": session}));
+    workload.assert_ends();
+    let late = asks(json!({"protocol": 1, "type": {"session": session, "base64": "dHlwZWQN"}})).to_string();
+    assert!(late.contains("has ended"), "{late}");
+    assert!(look(Value::Null)["painted"].as_str().unwrap().contains("bold"), "its last screen is kept");
+    owner.finish();
+}
+
 #[test]
 fn nobody_goes_on_waiting_for_an_asker_that_has_left() {
     let rig = Rig::new();

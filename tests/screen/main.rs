@@ -12,6 +12,7 @@ mod clipboard;
 mod finding;
 mod kept;
 mod orphans;
+mod remote;
 mod why;
 
 use std::fs;

@@ -51,6 +51,7 @@ mod escapees;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod faults;
+mod hidden;
 mod journal;
 mod kills;
 mod lost_records;

@@ -3,6 +3,7 @@
 //!
 //! No method waits: the loop of the screen calls them between two frames.
 
+mod remote;
 mod view;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use super::error::{AppError, ErrorKind};
 use super::runtime::Runtime;
 use super::tui::{Cockpit, Ticket, UiEvent};
 use crate::pty::screen::{HistoryLimit, Screen, Size};
+use remote::{Heard, Remote};
 use view::TmuxView;
 
 /// Time between two looks at the rows.
@@ -46,10 +48,19 @@ struct Inner {
 struct Selected {
     session: String,
     screen: Arc<Mutex<Screen>>,
-    /// Where its screen comes from tmux.
-    view: Option<TmuxView>,
+    source: Source,
     /// It was launched by somebody else, who decides its size.
     keeps_size: bool,
+}
+
+/// Where the screen of a session comes from.
+enum Source {
+    /// A PTY of this run, or a log.
+    Own,
+    /// A pane in tmux.
+    Tmux(TmuxView),
+    /// A PTY of another manager.
+    Remote(Remote),
 }
 
 impl Bridge {
@@ -95,9 +106,12 @@ impl Cockpit for Bridge {
     fn input(&self, session: &str, bytes: Vec<u8>) {
         if let Some(selected) = self.inner.selected().as_mut()
             && selected.session == session
-            && let Some(view) = selected.view.as_mut()
         {
-            return view.type_bytes(&bytes);
+            match &mut selected.source {
+                Source::Own => {}
+                Source::Tmux(view) => return view.type_bytes(&bytes),
+                Source::Remote(remote) => return remote.type_bytes(bytes),
+            }
         }
         self.inner.runtime.type_bytes(session, bytes);
     }
@@ -105,7 +119,7 @@ impl Cockpit for Bridge {
     fn resize(&self, session: &str, rows: u16, cols: u16) {
         if let Some(selected) = self.inner.selected().as_mut()
             && selected.session == session
-            && let Some(view) = selected.view.as_mut()
+            && let Source::Tmux(view) = &selected.source
         {
             if selected.keeps_size {
                 return;
@@ -161,7 +175,12 @@ impl Inner {
     /// Finds the screen of a session, attaching to tmux where it lives there.
     fn look_at(self: &Arc<Self>, session: &str, turn: u64) {
         let selected = if let Some(screen) = self.runtime.screen_of(session) {
-            Selected { session: session.to_owned(), screen, view: None, keeps_size: false }
+            Selected { session: session.to_owned(), screen, source: Source::Own, keeps_size: false }
+        } else if self.runtime.is_elsewhere(session) {
+            match self.watch_elsewhere(session) {
+                Ok(selected) => selected,
+                Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),
+            }
         } else {
             let Some((server, pane)) = self.runtime.pane(session) else { return self.show_log(session, turn) };
             let size = Size::clamped(pane.height, pane.width);
@@ -173,9 +192,24 @@ impl Inner {
                 Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),
             };
             let keeps_size = self.runtime.is_guest(session);
-            Selected { session: session.to_owned(), screen, view: Some(view), keeps_size }
+            Selected { session: session.to_owned(), screen, source: Source::Tmux(view), keeps_size }
         };
         self.install(selected, turn);
+    }
+
+    /// A terminal of another manager is asked of that one.
+    fn watch_elsewhere(&self, session: &str) -> std::io::Result<Selected> {
+        let screen = Arc::new(Mutex::new(Screen::new(Size::clamped(24, 80), HistoryLimit::default())));
+        let events = self.events.clone();
+        let tell = move |heard| {
+            let event = match heard {
+                Heard::Changed => UiEvent::ScreenChanged,
+                Heard::Trouble(error) => UiEvent::Note(error.message),
+            };
+            events.send(event).ok();
+        };
+        let remote = Remote::watch(self.runtime.clone(), session.to_owned(), Arc::clone(&screen), tell)?;
+        Ok(Selected { session: session.to_owned(), screen, source: Source::Remote(remote), keeps_size: true })
     }
 
     /// A session whose terminal is gone is shown by the end of its log.
@@ -185,7 +219,7 @@ impl Inner {
         let mut screen = Screen::new(Size::clamped(24, 80), HistoryLimit::default());
         screen.process(&bytes[bytes.len().saturating_sub(1 << 20)..]);
         let screen = Arc::new(Mutex::new(screen));
-        let selected = Selected { session: session.to_owned(), screen, view: None, keeps_size: true };
+        let selected = Selected { session: session.to_owned(), screen, source: Source::Own, keeps_size: true };
         self.install(selected, turn);
     }
 
@@ -261,10 +295,11 @@ fn announce_screens(inner: &Arc<Inner>) {
         let mut printed = 0;
         while !inner.runtime.is_closing() {
             printed = inner.runtime.wait_for_output(printed);
-            let current = inner.selected().as_ref().filter(|selected| selected.view.is_none()).map(|selected| {
-                let screen = selected.screen.lock().unwrap_or_else(PoisonError::into_inner);
-                (selected.session.clone(), screen.generation())
-            });
+            let current =
+                inner.selected().as_ref().filter(|selected| matches!(selected.source, Source::Own)).map(|selected| {
+                    let screen = selected.screen.lock().unwrap_or_else(PoisonError::into_inner);
+                    (selected.session.clone(), screen.generation())
+                });
             if let Some(current) = current.filter(|current| *current != shown) {
                 shown = current;
                 inner.tell(UiEvent::ScreenChanged);

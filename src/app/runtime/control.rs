@@ -14,9 +14,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::elsewhere::{Glance, Typed};
+use super::session::Session;
 use super::{Inner, Runtime};
 use crate::app::command::{Answer, Command, WaitFor};
 use crate::app::config::trust::fingerprint;
@@ -33,16 +35,28 @@ const PROTOCOL: u32 = 1;
 const REQUEST_MAX: u64 = 4 << 20;
 
 /// How long the owner may take with what is done at once.
-const AT_ONCE: Duration = Duration::from_secs(5);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// How long it may take over a stop beyond the grace: as long as a stop waits for another's lock, and some.
 const STOP: Duration = Duration::from_secs(60);
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Request {
     protocol: u32,
-    command: Command,
+    #[serde(flatten)]
+    asked: Asked,
+}
+
+/// What is asked of an owner.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Asked {
+    /// A command is carried out.
+    Command(Command),
+    /// The screen is shown to somebody who watches it.
+    Picture(Glance),
+    /// Somebody who watches it types.
+    Type(Typed),
 }
 
 /// An open control socket; it is removed when this is dropped.
@@ -124,7 +138,11 @@ fn serve(stream: &UnixStream, inner: Arc<Inner>) {
         return;
     }
     let told: Result<Value, AppError> = match serde_json::from_slice::<Request>(&line) {
-        Ok(request) if request.protocol == PROTOCOL => carry_out(inner, &request.command, stream),
+        Ok(request) if request.protocol == PROTOCOL => match &request.asked {
+            Asked::Command(command) => carry_out(inner, command, stream),
+            Asked::Picture(glance) => inner.show(glance),
+            Asked::Type(typed) => inner.take_typed(typed),
+        },
         Ok(request) => Err(refused(format!("the asker speaks protocol {}, not {PROTOCOL}", request.protocol))),
         Err(error) => Err(AppError::new(ErrorKind::Usage, format!("not a request of this version: {error}"))),
     };
@@ -159,7 +177,7 @@ fn has_left(peer: &UnixStream) -> bool {
         && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }
 
-fn refused(message: String) -> AppError {
+pub(super) fn refused(message: String) -> AppError {
     AppError::new(ErrorKind::Refused, message)
 }
 
@@ -219,15 +237,25 @@ impl Inner {
             Err(error) => return Err(error),
         };
         let Some(owner) = self.owner(&session).filter(|_| session.host == HostKind::Pty) else { return Ok(None) };
-        match self.ask(&owner, command, &session.id) {
+        let command = of_session(command, &session.id).map_err(|error| unreachable(&session.id, &owner, &error))?;
+        let value = self.ask_owner(&session, &owner, Asked::Command(command.clone()), patience(&command))?;
+        let answer = value.map(|value| answer(&command, value)).transpose();
+        answer.map_err(|error| unreachable(&session.id, &owner, &error))
+    }
+
+    /// Asks an owner; `None` where it ended meanwhile, so that what is left is for its warden, and for us.
+    pub(super) fn ask_owner(
+        &self,
+        session: &Arc<Session>,
+        owner: &Identity,
+        asked: Asked,
+        patience: Option<Duration>,
+    ) -> Result<Option<Value>, AppError> {
+        match self.ask(owner, asked, patience) {
             Ok(answer) => Ok(Some(answer)),
             Err(Unheard::Said(error)) => Err(error),
-            // It ended meanwhile: what is left is for its warden, and for us.
-            Err(Unheard::Nobody(_)) if self.owner(&session).is_none() => Ok(None),
-            Err(Unheard::Nobody(error)) => Err(refused(format!(
-                "{} belongs to another cookbook-tui (process {}), which cannot be reached: {error}; do it there",
-                session.id, owner.pid
-            ))),
+            Err(Unheard::Nobody(_)) if self.owner(session).is_none() => Ok(None),
+            Err(Unheard::Nobody(error)) => Err(unreachable(&session.id, owner, &error)),
             Err(Unheard::Slow(patience)) => Err(AppError::new(
                 ErrorKind::Timeout,
                 format!(
@@ -240,7 +268,7 @@ impl Inner {
         }
     }
 
-    fn ask(&self, owner: &Identity, command: &Command, id: &str) -> Result<Answer, Unheard> {
+    fn ask(&self, owner: &Identity, asked: Asked, patience: Option<Duration>) -> Result<Value, Unheard> {
         let path = place(&self.paths.runtime_dir, owner);
         let mut stream = UnixStream::connect(path).map_err(Unheard::Nobody)?;
         let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(|error| Unheard::Nobody(error.into()))?;
@@ -250,8 +278,9 @@ impl Inner {
         if !is_owner {
             return Err(Unheard::Nobody(io::Error::other("somebody else listens in its place")));
         }
-        let text = request(command, id).map_err(|error| Unheard::Nobody(error.into()))?;
-        let patience = patience(command);
+        let mut text = serde_json::to_vec(&Request { protocol: PROTOCOL, asked })
+            .map_err(|error| Unheard::Nobody(error.into()))?;
+        text.push(b'\n');
         stream.set_write_timeout(Some(AT_ONCE)).map_err(Unheard::Nobody)?;
         stream.set_read_timeout(patience).map_err(Unheard::Nobody)?;
         let mut line = Vec::new();
@@ -266,20 +295,24 @@ impl Inner {
         }
         let told: Result<Value, AppError> =
             serde_json::from_slice(&line).map_err(|error| Unheard::Nobody(error.into()))?;
-        let value = told.map_err(Unheard::Said)?;
-        answer(command, value).map_err(|error| Unheard::Nobody(error.into()))
+        told.map_err(Unheard::Said)
     }
 }
 
-/// Returns the line that asks for a command, with the session's id, which means the same everywhere.
-fn request(command: &Command, id: &str) -> serde_json::Result<Vec<u8>> {
+fn unreachable(session: &str, owner: &Identity, error: &dyn std::fmt::Display) -> AppError {
+    refused(format!(
+        "{session} belongs to another cookbook-tui (process {}), which cannot be reached: {error}; do it there",
+        owner.pid
+    ))
+}
+
+/// Returns a command with the session's id, which means the same everywhere.
+fn of_session(command: &Command, id: &str) -> serde_json::Result<Command> {
     let mut fields = serde_json::to_value(command)?;
     for fields in fields.as_object_mut().into_iter().flat_map(|tagged| tagged.values_mut()) {
         fields["session"] = id.into();
     }
-    let mut text = serde_json::to_vec(&serde_json::json!({ "protocol": PROTOCOL, "command": fields }))?;
-    text.push(b'\n');
-    Ok(text)
+    serde_json::from_value(fields)
 }
 
 /// Returns how long the owner may take; `None` where it may take for ever.

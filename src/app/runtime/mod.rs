@@ -10,6 +10,7 @@ mod ceilings;
 mod claims;
 mod control;
 mod doctor;
+pub(super) mod elsewhere;
 mod enter;
 mod environment;
 mod exclusive;

@@ -115,6 +115,25 @@ fn sequences_the_emulator_does_not_know_are_said_in_others() {
 
 // ---- history ----
 
+/// What paints a screen paints it whole: cells, styles, cursor and modes.
+#[test]
+fn a_painted_screen_is_the_same() {
+    for bytes in [
+        "plain\r\nsecond \x1b[1;31mred\x1b[m\x1b[44m blue\x1b[m",
+        "模型 e\u{301} 🦀\r\n\x1b[7mturned\x1b[m\x1b[3;5H",
+        "\x1b[?1h\x1b=\x1b[?2004h\x1b[?1002h\x1b[?1006h\x1b[?25lhidden",
+        "below\x1b[?1049h\x1b[2Jabove\x1b[38;2;1;2;3mtrue\x1b[m",
+        "a very long line that wraps around the edge of a narrow screen twice\x1b[2;3H",
+    ] {
+        let original = fed(5, 24, bytes);
+        let copy = fed(5, 24, original.painted());
+        for row in 0..5 {
+            assert_eq!(row_cells(&copy, 0, row), row_cells(&original, 0, row), "{bytes:?} row {row}");
+        }
+        assert_eq!((copy.modes(), copy.cursor()), (original.modes(), original.cursor()), "{bytes:?}");
+    }
+}
+
 #[test]
 fn wrapped_rows_join_without_losing_spaces() {
     let text = "the quick  brown fox jumps   over the lazy dog";

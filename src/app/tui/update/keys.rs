@@ -157,10 +157,6 @@ impl Turn<'_> {
             let text = format!("{} has ended: nobody reads what you type (r starts it again)", row.name);
             return self.note(Tone::Plain, &text);
         }
-        if let Some(owner) = row.owner.as_ref().filter(|_| row.host == HostKind::Pty) {
-            let text = format!("{} belongs to another cookbook-tui ({owner}): type there", row.name);
-            return self.note(Tone::Warn, &text);
-        }
         if self.model.modes().is_none() {
             let text = format!("{} has no terminal here yet", row.name);
             return self.note(Tone::Warn, &text);
