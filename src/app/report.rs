@@ -257,7 +257,9 @@ pub(super) fn receipt(receipt: &Receipt) -> String {
         .ok();
     }
     for held in &receipt.still_held {
-        writeln!(text, "  port {} is still held by {}", held.port.unwrap_or_default(), held.by).ok();
+        let gpu = held.gpu_bytes.map(|size| format!("{} of GPU memory", bytes(size)));
+        let what = held.port.map(|port| format!("port {port}")).or(gpu).unwrap_or_default();
+        writeln!(text, "  {what} is still held by {}", escape(&held.by)).ok();
     }
     for note in &receipt.notes {
         writeln!(text, "  note: {}", escape(note)).ok();

@@ -298,7 +298,8 @@ fn rows() -> Value {
                 "start_token": reference("maybe_token"), "command": text(), "state": text(),
                 "verdict": reference("verdict"), "reason": text(), "membership": list("membership"),
                 "cpu_pct": nullable("number"), "rss_bytes": nullable("integer"), "threads": nullable("integer") }),
-            &json!({ "protected": text(), "kept": text(), "command_b64": text() }),
+            &json!({ "protected": text(), "kept": text(), "command_b64": text(),
+                "gpu_bytes": { "type": "integer", "minimum": 0 } }),
         ),
         "bystander": object(
             &json!({ "pid": reference("pid"), "start_token": reference("maybe_token"), "command": text() }),

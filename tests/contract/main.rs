@@ -29,6 +29,7 @@ mod oracle;
 mod orphans;
 mod preflight;
 mod printed;
+mod resources;
 mod rig;
 mod schema;
 mod screens;

@@ -9,6 +9,7 @@
 //! | `server` | which server a command is, its port and its health probe |
 //! | `lines` | the lines of a terminal's output, whatever pieces it comes in |
 //! | `clue` | what a line says: the table `assets/patterns.toml`, and its overrides |
+//! | `container` | whether a command starts a container, and its ports |
 //! | `detect` | a session's phase from its lines |
 //! | `fuse` | the phase that is shown, from lines and probe together |
 //! | `gguf` | whether a model file is whole, from its header |
@@ -17,6 +18,7 @@
 //! | `suggest` | the command that would have worked |
 
 mod clue;
+mod container;
 mod detect;
 mod diagnose;
 mod fuse;
@@ -28,6 +30,7 @@ mod suggest;
 mod words;
 
 pub use clue::{Cause, Clue, Says, Table};
+pub use container::{Container, container};
 pub use detect::{Detector, Found, Seen};
 pub use diagnose::{Diagnosis, Evidence, File, Holder, diagnose};
 pub use fuse::{Probed, Progress, Readiness, fuse};

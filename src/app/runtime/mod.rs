@@ -5,12 +5,14 @@
 //! the session's own lock, never the runtime's.
 
 mod ceilings;
+mod containers;
 mod control;
 mod doctor;
 mod enter;
 mod environment;
 mod exclusive;
 mod failure;
+mod gpu;
 mod host_checks;
 mod hosts;
 pub mod hub;
@@ -89,6 +91,7 @@ pub(crate) struct Inner {
     queue: Mutex<Vec<Arc<Queued>>>,
     /// Recipes that are being launched because somebody needs them.
     providing: Mutex<BTreeSet<String>>,
+    gpu: Mutex<gpu::Known>,
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
@@ -140,6 +143,7 @@ impl Runtime {
             changes: (Mutex::new(0), Condvar::new()),
             queue: Mutex::default(),
             providing: Mutex::default(),
+            gpu: Mutex::default(),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             screens: AtomicU64::new(0),
@@ -168,6 +172,7 @@ impl Runtime {
         control::start(&self.inner);
         sampler::start(&self.inner);
         serving::start(&self.inner);
+        gpu::start(&self.inner);
         reaper::start(&self.inner);
     }
 

@@ -4,6 +4,7 @@
 //! *unreadable*: a process that vanished is data, a process that cannot be read is a warning.
 
 mod diag;
+mod drm;
 mod facts;
 mod host;
 mod kin;
@@ -17,6 +18,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+pub use drm::drm_memory;
 pub use facts::{Facts, Snapshot, Start, Unreadable};
 pub use kin::Kin;
 pub use procfs::Procfs;
