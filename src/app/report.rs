@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
-use super::contract::{CommandLine, Phase, SessionRow, Tree};
+use super::contract::{CommandLine, OtherServer, Phase, SessionRow, Tree};
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
@@ -16,7 +16,9 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Hello(value) => format!("{value}\n"),
         Answer::Launched(launched) => self::launched(launched),
         Answer::Waited(waited) => self::waited(waited),
-        Answer::List(rows, quarantined) => list(rows) + &left_alone(quarantined),
+        Answer::List(rows, quarantined, others) => {
+            list(rows) + &left_alone(quarantined) + &self::others(others.as_deref().unwrap_or_default())
+        }
         Answer::Tree(tree) => self::tree(tree),
         Answer::Screen(screen) => lines(&screen.lines),
         Answer::Logs(text) => lines(text),
@@ -155,6 +157,20 @@ fn list(rows: &[SessionRow]) -> String {
         }
     }
     text
+}
+
+fn others(rows: &[OtherServer]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let known = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let cells = rows.iter().map(|row| {
+        let ports = row.ports.as_ref().map(|ports| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","));
+        let (memory, pid) = (known(row.rss_bytes.map(bytes)), row.pid.to_string());
+        vec![pid, row.server.clone(), known(row.user.clone()), known(ports), memory, row.command.clone()]
+    });
+    let head = "\nmodel servers that are none of ours, never signalled:\n";
+    head.to_owned() + &table(&["PID", "SERVER", "USER", "PORTS", "MEM", "COMMAND"], cells.collect())
 }
 
 fn tree(tree: &Tree) -> String {

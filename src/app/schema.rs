@@ -75,7 +75,7 @@ fn request() -> Value {
     let flag = || json!({ "type": "boolean" });
     let commands = [
         ("hello", json!({}), json!({})),
-        ("list", json!({}), json!({})),
+        ("list", json!({}), json!({ "others": flag() })),
         ("recipes", json!({}), json!({})),
         ("subscribe", json!({}), json!({})),
         ("quit", json!({}), json!({})),
@@ -185,7 +185,7 @@ fn results() -> Value {
             &json!({ "phase": reference("phase") }),
             &json!({ "exit_code": nullable("integer"), "signal": nullable("string"), "match": { "type": "string" } }),
         ),
-        "list": object(&json!({ "sessions": list("session") }), &json!({ "quarantined": list("quarantined") })),
+        "list": object(&json!({ "sessions": list("session") }), &json!({ "quarantined": list("quarantined"), "others": list("other") })),
         "tree": object(
             &json!({ "processes": list("process"), "lookalikes": list("bystander"), "escapees": list("bystander") }),
             &json!({ "supervisors": list("process") }),
@@ -311,6 +311,12 @@ fn rows() -> Value {
         ),
         "adopted": object(
             &json!({ "session": text(), "adopted": { "type": "boolean" }, "reason": text() }),
+            &json!({}),
+        ),
+        "other": object(
+            &json!({ "pid": reference("pid"), "server": text(), "user": nullable("string"),
+                "ports": { "type": ["array", "null"], "items": integer() }, "rss_bytes": nullable("integer"),
+                "command": text() }),
             &json!({}),
         ),
         "quarantined": object(&json!({ "path": text(), "reason": text() }), &json!({})),

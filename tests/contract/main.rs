@@ -27,6 +27,7 @@ mod managers;
 mod needs;
 mod oracle;
 mod orphans;
+mod others;
 mod preflight;
 mod printed;
 mod resources;

@@ -15,6 +15,7 @@
 //! | `gguf` | whether a model file is whole, from its header |
 //! | `diagnose` | why a server failed: the first cause, not the last line |
 //! | `preflight` | what can be told of a server before it is launched |
+//! | `stranger` | whether a process of somebody else looks like a server |
 //! | `suggest` | the command that would have worked |
 
 mod clue;
@@ -26,6 +27,7 @@ mod gguf;
 mod lines;
 mod preflight;
 mod server;
+mod stranger;
 mod suggest;
 mod words;
 
@@ -37,4 +39,5 @@ pub use fuse::{Probed, Progress, Readiness, fuse};
 pub use gguf::{Fault, Gguf, read as read_gguf};
 pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, recognise};
+pub use stranger::looks_like;
 pub use suggest::Suggestion;

@@ -176,7 +176,7 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         Command::Hello {}
         | Command::Launch(_)
         | Command::Wait(_)
-        | Command::List {}
+        | Command::List { .. }
         | Command::Tree { .. }
         | Command::Logs { .. }
         | Command::Orphans { .. }

@@ -20,6 +20,7 @@ mod launch;
 mod limits;
 mod needs;
 mod orphans;
+mod others;
 mod preflight;
 mod probe;
 mod query;
@@ -194,7 +195,11 @@ impl Runtime {
             Command::Hello {} => Ok(inner.hello()),
             Command::Launch(request) => inner.launch(request).map(Answer::Launched),
             Command::Wait(request) => inner.wait(request).map(Answer::Waited),
-            Command::List {} => Ok(Answer::List(inner.list(), inner.lock().quarantined.clone())),
+            Command::List { others } => {
+                let rows = inner.list();
+                let others = (*others == Some(true)).then(|| inner.others());
+                Ok(Answer::List(rows, inner.lock().quarantined.clone(), others))
+            }
             Command::Tree { session } => inner.tree(session).map(Answer::Tree),
             Command::Screen { session, scrollback } => {
                 inner.screen(session, scrollback.unwrap_or(0)).map(Answer::Screen)

@@ -175,6 +175,14 @@ impl Inspector {
         }
     }
 
+    /// Returns the effective user of a process, where it can be known (proc(5)).
+    pub fn uid(&self, pid: Pid) -> Option<u32> {
+        match self {
+            Self::Procfs(procfs) => procfs.uid(pid),
+            Self::Ps(_) | Self::None => None,
+        }
+    }
+
     /// Returns the inode of one of our own namespaces, for example `pid` (namespaces(7)).
     pub fn namespace(&self, name: &str) -> Option<u64> {
         match self {
