@@ -9,6 +9,7 @@ pub mod config;
 pub mod contract;
 pub mod error;
 pub mod event;
+mod follow;
 mod foreground;
 mod notice;
 pub mod paths;
