@@ -50,8 +50,8 @@ pub struct Args {
 /// A subcommand.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// List the sessions
-    Ls(Json),
+    /// List the sessions, and model servers that are none of ours
+    Ls(Ls),
     /// Launch a recipe or a command
     Launch(Launch),
     /// Stop a session and everything that belongs to it
@@ -105,6 +105,17 @@ pub struct Json {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `ls`.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub struct Ls {
+    /// With --json: also the model servers that are none of ours
+    #[arg(long)]
+    pub others: bool,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
 }
 
 /// A session to act on.
@@ -397,7 +408,10 @@ impl Action {
     /// answer is to be JSON.
     pub fn command(&self) -> Option<(Command, bool)> {
         let (command, output) = match self {
-            Self::Ls(output) => (Command::List {}, *output),
+            Self::Ls(ls) => {
+                let others = (ls.others || !ls.output.json).then_some(true);
+                (Command::List { others }, ls.output)
+            }
             Self::Launch(launch) => (Command::Launch(launch.request()), launch.output),
             Self::Stop(stop) => (Command::Stop(stop.request()), stop.output),
             Self::Restart(of) => {

@@ -88,7 +88,7 @@ impl Batch<'_> {
             | Command::Hello {}
             | Command::Launch(_)
             | Command::Wait(_)
-            | Command::List {}
+            | Command::List { .. }
             | Command::Tree { .. }
             | Command::Why { .. }
             | Command::Screen { .. }

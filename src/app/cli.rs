@@ -1,14 +1,11 @@
 //! The subcommands: one command each, its answer for people or as JSON.
 
-use std::fs::File;
-use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::io::Write;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::args::{Action, Logs};
+use super::args::Action;
 use super::command::{Answer, CheckState, Command, OrphansRequest, StopRequest, WaitFor, WaitRequest};
 use super::contract::HostKind;
 use super::error::{AppError, ErrorKind, Exit};
@@ -17,7 +14,6 @@ use super::report;
 use super::runtime::Runtime;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::receipt::PlanRow;
-use crate::lifecycle::regular;
 use crate::lifecycle::spawn::Spec;
 
 /// Carries a subcommand out and returns how it ended.
@@ -32,7 +28,7 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Ex
     if let Action::Logs(logs) = action
         && logs.follow
     {
-        return follow(runtime, logs, interrupted);
+        return super::follow::follow(runtime, logs, interrupted);
     }
     if let (Command::Orphans(request), false) = (&mut command, as_json)
         && let Err(error) = preview_reaping(runtime, request)
@@ -175,77 +171,5 @@ fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> (Exit, 
     match code {
         Some(false) => (stopped.or(Exit::Failed), why),
         Some(true) | None => (stopped, None),
-    }
-}
-
-/// Prints the log and goes on as it grows. Only whole lines are printed, so neither a character nor an escape
-/// sequence is torn.
-fn follow(runtime: &Runtime, logs: &Logs, interrupted: &Receiver<()>) -> Exit {
-    // Only the journal is asked for without a session, and it is not followed.
-    let session = logs.session.as_deref().unwrap_or_default();
-    let path = match runtime.log_path(session) {
-        Ok(path) => path,
-        Err(error) => {
-            complain(&error, logs.output.json);
-            return error.exit();
-        }
-    };
-    let print = |lines: &[String]| {
-        for line in lines {
-            if logs.output.json {
-                say(&format!("{}\n", json!({ "line": line })));
-            } else {
-                say(&format!("{}\n", crate::text::escape(line)));
-            }
-        }
-    };
-    let mut tail = Tail { path, file: None, at: 0, partial: Vec::new() };
-    let mut lines = tail.whole_lines();
-    lines.drain(..logs.tail.map_or(0, |tail| lines.len().saturating_sub(tail)));
-    print(&lines);
-    while interrupted.try_recv().is_err() {
-        let request =
-            WaitRequest { session: session.to_owned(), what: WaitFor::Exit, regex: None, timeout_s: Some(0.0) };
-        // Asked before the last read: what was printed before the end is in it.
-        let over = !matches!(runtime.execute(&Command::Wait(request)), Err(error) if error.kind == ErrorKind::Timeout);
-        let lines = tail.whole_lines();
-        let idle = lines.is_empty();
-        print(&lines);
-        if over && idle {
-            break;
-        }
-        if idle {
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-    print(&crate::text::plain_lines(&tail.partial));
-    Exit::Ok
-}
-
-/// A log that is read as it grows.
-struct Tail {
-    path: PathBuf,
-    file: Option<File>,
-    at: u64,
-    partial: Vec<u8>,
-}
-
-impl Tail {
-    /// Returns the lines that have become whole.
-    fn whole_lines(&mut self) -> Vec<String> {
-        // A log that was turned over starts anew under the same name.
-        let length = std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len());
-        if self.file.is_none() || length < self.at {
-            (self.file, self.at) = (regular::open(&self.path).ok(), 0);
-        }
-        let Some(file) = self.file.as_mut() else { return Vec::new() };
-        let mut bytes = Vec::new();
-        if let Ok(read) = file.read_to_end(&mut bytes) {
-            self.at += read as u64;
-        }
-        self.partial.extend(bytes);
-        let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
-        let rest = self.partial.split_off(end + 1);
-        crate::text::plain_lines(&std::mem::replace(&mut self.partial, rest))
     }
 }

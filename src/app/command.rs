@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::config::RecipeRow;
-use super::contract::{HostKind, LaunchRequest, Phase, SessionRow, Tree};
+use super::contract::{HostKind, LaunchRequest, OtherServer, Phase, SessionRow, Tree};
 use super::cookbook::ledger::Claimed;
 use super::why::Why;
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
@@ -27,7 +27,11 @@ pub enum Command {
     /// Waits until a session has come to something.
     Wait(WaitRequest),
     /// All sessions.
-    List {},
+    List {
+        /// Also the model servers that are none of ours.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        others: Option<bool>,
+    },
     /// The processes of a session.
     Tree {
         /// Which session.
@@ -438,8 +442,8 @@ pub enum Answer {
     Launched(Launched),
     /// To `wait`.
     Waited(Waited),
-    /// To `list`: the sessions, and the records that are left alone.
-    List(Vec<SessionRow>, Vec<Quarantined>),
+    /// To `list`: the sessions, the records that are left alone, and if asked for the servers that are none of ours.
+    List(Vec<SessionRow>, Vec<Quarantined>, Option<Vec<OtherServer>>),
     /// To `tree`.
     Tree(Tree),
     /// To `why`.
@@ -478,8 +482,16 @@ impl Answer {
             Self::Hello(value) => value.clone(),
             Self::Launched(launched) => json!(launched),
             Self::Waited(waited) => json!(waited),
-            Self::List(sessions, quarantined) if quarantined.is_empty() => json!({ "sessions": sessions }),
-            Self::List(sessions, quarantined) => json!({ "sessions": sessions, "quarantined": quarantined }),
+            Self::List(sessions, quarantined, others) => {
+                let mut value = json!({ "sessions": sessions });
+                if !quarantined.is_empty() {
+                    value["quarantined"] = json!(quarantined);
+                }
+                if let Some(others) = others {
+                    value["others"] = json!(others);
+                }
+                value
+            }
             Self::Tree(tree) => json!(tree),
             Self::Why(why) => json!(why),
             Self::Screen(screen) => json!(screen),

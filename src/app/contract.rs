@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::phase::Suggestion;
+use crate::lifecycle::identity::Pid;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -185,6 +186,23 @@ pub struct SessionRow {
     pub cwd: Option<String>,
     /// Number of live members.
     pub processes: usize,
+}
+
+/// A process that looks like a model server and belongs to no session of ours: shown, never signalled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherServer {
+    /// Process id.
+    pub pid: Pid,
+    /// Which server it looks like, for example `vllm`.
+    pub server: String,
+    /// Whose it is.
+    pub user: Option<String>,
+    /// TCP ports that it and those below it listen on; `None` where nobody can tell.
+    pub ports: Option<Vec<u16>>,
+    /// Resident memory of it and those below it, in bytes.
+    pub rss_bytes: Option<u64>,
+    /// The masked command line.
+    pub command: String,
 }
 
 /// The answer to `tree`.

@@ -10,6 +10,7 @@ pub mod contract;
 pub mod cookbook;
 pub mod error;
 pub mod event;
+mod follow;
 mod foreground;
 mod notice;
 pub mod paths;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
-use super::contract::{CommandLine, Phase, SessionRow, Tree};
+use super::contract::{CommandLine, OtherServer, Phase, SessionRow, Tree};
 use super::why::Why;
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
@@ -17,7 +17,9 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Hello(value) => format!("{value}\n"),
         Answer::Launched(launched) => self::launched(launched),
         Answer::Waited(waited) => self::waited(waited),
-        Answer::List(rows, quarantined) => list(rows) + &left_alone(quarantined),
+        Answer::List(rows, quarantined, others) => {
+            list(rows) + &left_alone(quarantined) + &self::others(others.as_deref().unwrap_or_default())
+        }
         Answer::Tree(tree) => self::tree(tree),
         Answer::Why(why) => self::why(why),
         Answer::Screen(screen) => lines(&screen.lines),
@@ -163,6 +165,20 @@ pub(super) fn end(row: &SessionRow) -> Option<String> {
     Some(text)
 }
 
+fn others(rows: &[OtherServer]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let known = |text: Option<String>| text.unwrap_or_else(|| "-".into());
+    let cells = rows.iter().map(|row| {
+        let ports = row.ports.as_ref().map(|ports| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","));
+        let (memory, pid) = (known(row.rss_bytes.map(bytes)), row.pid.to_string());
+        vec![pid, row.server.clone(), known(row.user.clone()), known(ports), memory, row.command.clone()]
+    });
+    let head = "\nmodel servers that are none of ours, never signalled:\n";
+    head.to_owned() + &table(&["PID", "SERVER", "USER", "PORTS", "MEM", "COMMAND"], cells.collect())
+}
+
 fn tree(tree: &Tree) -> String {
     let cells = |row: &ProcessRow| {
         let mut how: Vec<&str> = row.membership.iter().map(|how| membership(*how)).collect();
@@ -294,7 +310,9 @@ pub(super) fn receipt(receipt: &Receipt) -> String {
         .ok();
     }
     for held in &receipt.still_held {
-        writeln!(text, "  port {} is still held by {}", held.port.unwrap_or_default(), held.by).ok();
+        let gpu = held.gpu_bytes.map(|size| format!("{} of GPU memory", bytes(size)));
+        let what = held.port.map(|port| format!("port {port}")).or(gpu).unwrap_or_default();
+        writeln!(text, "  {what} is still held by {}", escape(&held.by)).ok();
     }
     for note in &receipt.notes {
         writeln!(text, "  note: {}", escape(note)).ok();

@@ -75,7 +75,7 @@ fn request() -> Value {
     let flag = || json!({ "type": "boolean" });
     let commands = [
         ("hello", json!({}), json!({})),
-        ("list", json!({}), json!({})),
+        ("list", json!({}), json!({ "others": flag() })),
         ("recipes", json!({}), json!({})),
         ("subscribe", json!({}), json!({})),
         ("quit", json!({}), json!({})),
@@ -197,7 +197,7 @@ fn results() -> Value {
             &json!({ "phase": reference("phase") }),
             &json!({ "exit_code": nullable("integer"), "signal": nullable("string"), "match": { "type": "string" } }),
         ),
-        "list": object(&json!({ "sessions": list("session") }), &json!({ "quarantined": list("quarantined") })),
+        "list": object(&json!({ "sessions": list("session") }), &json!({ "quarantined": list("quarantined"), "others": list("other") })),
         "tree": object(
             &json!({ "processes": list("process"), "lookalikes": list("bystander"), "escapees": list("bystander") }),
             &json!({ "supervisors": list("process") }),
@@ -334,7 +334,8 @@ fn rows() -> Value {
                 "start_token": reference("maybe_token"), "command": text(), "state": text(),
                 "verdict": reference("verdict"), "reason": text(), "membership": list("membership"),
                 "cpu_pct": nullable("number"), "rss_bytes": nullable("integer"), "threads": nullable("integer") }),
-            &json!({ "protected": text(), "kept": text(), "command_b64": text() }),
+            &json!({ "protected": text(), "kept": text(), "command_b64": text(),
+                "gpu_bytes": { "type": "integer", "minimum": 0 } }),
         ),
         "bystander": object(
             &json!({ "pid": reference("pid"), "start_token": reference("maybe_token"), "command": text() }),
@@ -351,6 +352,12 @@ fn rows() -> Value {
         "claimed": object(
             &json!({ "file": text(), "id": text(), "what": text(), "pid": { "oneOf": [reference("pid"), { "type": "null" }] },
                 "start_token": nullable("string"), "verdict": reference("verdict"), "reason": text() }),
+            &json!({}),
+        ),
+        "other": object(
+            &json!({ "pid": reference("pid"), "server": text(), "user": nullable("string"),
+                "ports": { "type": ["array", "null"], "items": integer() }, "rss_bytes": nullable("integer"),
+                "command": text() }),
             &json!({}),
         ),
         "quarantined": object(&json!({ "path": text(), "reason": text() }), &json!({})),

@@ -62,6 +62,9 @@ pub struct ProcessRow {
     pub rss_bytes: Option<u64>,
     /// Number of threads.
     pub threads: Option<u32>,
+    /// GPU memory in bytes, where it has any that somebody can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_bytes: Option<u64>,
 }
 
 /// A process that looks like one of ours, or has slipped away from us: reported, not signalled.

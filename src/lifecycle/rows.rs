@@ -60,6 +60,7 @@ pub fn row(member: &Member, inspector: &Inspector, cpu_pct: Option<f64>) -> Proc
         cpu_pct,
         rss_bytes: facts.rss_bytes,
         threads: Some(facts.threads),
+        gpu_bytes: None,
     }
 }
 
@@ -85,6 +86,7 @@ pub fn unbound_row(error: &Unreadable, inspector: &Inspector) -> ProcessRow {
         cpu_pct: None,
         rss_bytes: facts.as_ref().and_then(|facts| facts.rss_bytes),
         threads: facts.as_ref().map(|facts| facts.threads),
+        gpu_bytes: None,
     }
 }
 

@@ -180,6 +180,29 @@ impl Store {
         }
     }
 
+    /// Removes the logs of sessions without a record, but for the newest. What was written to within the hour may
+    /// be of a session that is being launched.
+    pub fn remove_old_logs(&self) {
+        let Ok(entries) = fs::read_dir(self.root.join("logs")) else { return };
+        let mut logs: Vec<(std::time::SystemTime, String)> = entries
+            .flatten()
+            .filter_map(|entry| {
+                let name = entry.file_name().into_string().ok()?;
+                let session = name.strip_suffix(".log")?;
+                let is_left = is_session_id(session) && !self.tether_path(session).exists();
+                Some((entry.metadata().ok()?.modified().ok()?, session.to_owned())).filter(|_| is_left)
+            })
+            .collect();
+        logs.sort();
+        let too_many = logs.len().saturating_sub(LOGS_MAX);
+        for (at, session) in logs.into_iter().take(too_many) {
+            if at.elapsed().is_ok_and(|age| age > UNFINISHED) {
+                fs::remove_file(self.log_path(&session)).ok();
+                fs::remove_file(self.log_path(&session).with_extension("log.1")).ok();
+            }
+        }
+    }
+
     /// Returns the ids of the sessions with a stored receipt.
     pub fn receipts(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.sessions()) else { return Vec::new() };
@@ -206,6 +229,9 @@ impl Store {
 
 /// Age at which a file that was never put in place has no writer any more.
 const UNFINISHED: Duration = Duration::from_secs(3600);
+
+/// Logs that are kept of sessions without a record.
+const LOGS_MAX: usize = 100;
 
 /// Takes the lock at `path`, creating the file.
 pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
@@ -424,6 +450,37 @@ mod tests {
         let mut left: Vec<_> = fs::read_dir(store.sessions()).unwrap().map(|file| file.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, kept);
+    }
+
+    #[test]
+    fn the_newest_logs_and_those_of_sessions_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let name = |number: usize| format!("serve-{number:08x}");
+        let long_ago = std::time::SystemTime::now() - 100 * UNFINISHED;
+        let write = |path: &Path, age: u32| {
+            let file = File::create(path).unwrap();
+            file.set_modified(long_ago + age * Duration::from_secs(1)).unwrap();
+        };
+        for number in 0..LOGS_MAX + 3 {
+            write(&store.log_path(&name(number)), u32::try_from(number).unwrap());
+        }
+        write(&store.log_path(&name(0)).with_extension("log.1"), 0);
+        // One that is in a record, one that is not ours, one that is being launched.
+        fs::write(store.tether_path(&name(1)), "{}").unwrap();
+        write(&folder.path().join("logs/notes.log"), 0);
+        store.remove_old_logs();
+        let exists = |number| store.log_path(&name(number)).exists();
+        assert_eq!([0, 1, 2, 3, LOGS_MAX + 2].map(exists), [false, true, false, true, true]);
+        assert!(!store.log_path(&name(0)).with_extension("log.1").exists());
+        assert!(folder.path().join("logs/notes.log").exists());
+        let log = File::open(store.log_path(&name(3))).unwrap();
+        log.set_modified(std::time::SystemTime::now()).unwrap();
+        for number in 1000..1000 + LOGS_MAX {
+            File::create(store.log_path(&name(number))).unwrap();
+        }
+        store.remove_old_logs();
+        assert_eq!([3, 4, 1000].map(exists), [true, false, true], "the young ones stay, however many");
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Log {
 }
 
 /// Returns where the older half of a log is.
-fn older(path: &Path) -> PathBuf {
+pub fn older(path: &Path) -> PathBuf {
     path.with_extension("log.1")
 }
 

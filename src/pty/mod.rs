@@ -11,4 +11,4 @@ mod history;
 mod log;
 
 pub use host::{Pty, PtyPair, Sink};
-pub use log::{Log, read as read_log};
+pub use log::{Log, older as older_log, read as read_log};

@@ -62,7 +62,9 @@ fn people_see_no_foreign_control_characters() {
     let alike = tree.lines().filter(|line| line.starts_with("looks alike") && line.ends_with("\\u{202e}abc"));
     assert_eq!(alike.count(), 5, "{tree}");
     let list = check_run(&rig, &["ls"], 0).text();
-    assert!(list.contains("n\\x1b]0;T") && list.lines().count() == 3, "{list}");
+    // Servers of somebody else may follow, after a blank line.
+    let rows = list.lines().take_while(|line| !line.is_empty()).count();
+    assert!(list.contains("n\\x1b]0;T") && rows == 3, "{list}");
     check_run(&rig, &["screen", &session], 0);
     check_run(&rig, &["logs", &session], 0);
     check_run(&rig, &["wait", &session, "--for", "output", "--regex", "red.*", "--timeout", "20"], 0);

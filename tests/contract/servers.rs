@@ -82,7 +82,7 @@ fn a_server_is_ready_when_its_own_port_is_open() {
         let mut batch = rig.batch();
         batch.ok(json!({"cmd": "subscribe"}));
         let port = free_port();
-        let command = stub(port, &["--bind", "0.4"]);
+        let command = stub(port, &["--bind", "1.5"]);
         let session = batch.launch(json!({"command": command, "kind": "serve", "host": host}));
         assert_eq!(row(&mut batch, &session)["phase"], "starting", "{host}");
         assert_eq!(batch.ok(ready(&session, 20.0))["phase"], "ready", "{host}");

@@ -19,7 +19,8 @@ fn id_of(launched: &Value) -> &str {
 #[test]
 fn nothing_is_said_as_such() {
     let rig = Rig::new();
-    assert_eq!(check_ok(&rig.run(&["ls"])), "no sessions; `cookbook-tui launch -- COMMAND` starts one\n");
+    // Servers of somebody else may follow.
+    assert!(check_ok(&rig.run(&["ls"])).starts_with("no sessions; `cookbook-tui launch -- COMMAND` starts one\n"));
     assert_eq!(rig.json(&["ls"]), json!({"sessions": []}));
     assert!(check_ok(&rig.run(&["sweep"])).contains("dead; 0 ended"));
     let swept = rig.json(&["sweep"]);

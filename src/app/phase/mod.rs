@@ -9,14 +9,17 @@
 //! | `server` | which server a command is, its port and its health probe |
 //! | `lines` | the lines of a terminal's output, whatever pieces it comes in |
 //! | `clue` | what a line says: the table `assets/patterns.toml`, and its overrides |
+//! | `container` | whether a command starts a container, and its ports |
 //! | `detect` | a session's phase from its lines |
 //! | `fuse` | the phase that is shown, from lines and probe together |
 //! | `gguf` | whether a model file is whole, from its header |
 //! | `diagnose` | why a server failed: the first cause, not the last line |
 //! | `preflight` | what can be told of a server before it is launched |
+//! | `stranger` | whether a process of somebody else looks like a server |
 //! | `suggest` | the command that would have worked |
 
 mod clue;
+mod container;
 mod detect;
 mod diagnose;
 mod fuse;
@@ -24,14 +27,17 @@ mod gguf;
 mod lines;
 mod preflight;
 mod server;
+mod stranger;
 mod suggest;
 mod words;
 
 pub use clue::{Cause, Clue, Says, Table};
+pub use container::{Container, container};
 pub use detect::{Detector, Found, Seen};
 pub use diagnose::{Diagnosis, Evidence, File, Holder, diagnose};
 pub use fuse::{Probed, Progress, Readiness, fuse};
 pub use gguf::{Fault, Gguf, read as read_gguf};
 pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, recognise};
+pub use stranger::looks_like;
 pub use suggest::Suggestion;

@@ -140,7 +140,7 @@ impl Served {
 }
 
 /// Programs that run the rest of their words.
-const WRAPPERS: &[&str] = &[
+pub(super) const WRAPPERS: &[&str] = &[
     "exec",
     "env",
     "nohup",
@@ -161,7 +161,7 @@ const WRAPPERS: &[&str] = &[
     "chrt",
     "systemd-run",
 ];
-const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
+pub(super) const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
 
 /// Returns what a command serves; `None` where it is no server that is known and names no port.
 /// `variable` looks a variable of its environment up; `cwd` is where it runs.

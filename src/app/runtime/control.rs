@@ -194,7 +194,7 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         Command::Hello {}
         | Command::Launch(_)
         | Command::Wait(_)
-        | Command::List {}
+        | Command::List { .. }
         | Command::Tree { .. }
         | Command::Why { .. }
         | Command::Logs { .. }

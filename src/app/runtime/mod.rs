@@ -8,6 +8,7 @@ mod adopt;
 mod adopted;
 mod ceilings;
 mod claims;
+mod containers;
 mod control;
 mod doctor;
 pub(super) mod elsewhere;
@@ -15,6 +16,7 @@ mod enter;
 mod environment;
 mod exclusive;
 mod failure;
+mod gpu;
 mod host_checks;
 mod hosts;
 pub mod hub;
@@ -22,6 +24,7 @@ mod launch;
 mod limits;
 mod needs;
 mod orphans;
+mod others;
 mod preflight;
 mod probe;
 mod query;
@@ -97,6 +100,7 @@ pub(crate) struct Inner {
     queue: Mutex<Vec<Arc<Queued>>>,
     /// Recipes that are being launched because somebody needs them.
     providing: Mutex<BTreeSet<String>>,
+    gpu: Mutex<gpu::Known>,
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
@@ -150,6 +154,7 @@ impl Runtime {
             changes: (Mutex::new(0), Condvar::new()),
             queue: Mutex::default(),
             providing: Mutex::default(),
+            gpu: Mutex::default(),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             screens: AtomicU64::new(0),
@@ -178,6 +183,7 @@ impl Runtime {
         control::start(&self.inner);
         sampler::start(&self.inner);
         serving::start(&self.inner);
+        gpu::start(&self.inner);
         reaper::start(&self.inner);
         tasks::start(&self.inner);
     }
@@ -200,7 +206,11 @@ impl Runtime {
             Command::Hello {} => Ok(inner.hello()),
             Command::Launch(request) => inner.launch(request).map(Answer::Launched),
             Command::Wait(request) => inner.wait(request).map(Answer::Waited),
-            Command::List {} => Ok(Answer::List(inner.list(), inner.lock().quarantined.clone())),
+            Command::List { others } => {
+                let rows = inner.list();
+                let others = (*others == Some(true)).then(|| inner.others());
+                Ok(Answer::List(rows, inner.lock().quarantined.clone(), others))
+            }
             Command::Tree { session } => inner.tree(session).map(Answer::Tree),
             Command::Why { session, pid } => inner.why(session, *pid).map(|why| Answer::Why(Box::new(why))),
             Command::Screen { session, scrollback } => {

@@ -53,6 +53,7 @@ impl Inner {
             self.look_into_again(session);
         }
         self.look_at_phases();
+        self.look_at_gpus_once();
         let rows = all.iter().map(|session| self.session_row(session));
         rows.chain(self.queued_rows()).chain(self.idle_rows()).collect()
     }
@@ -96,7 +97,7 @@ impl Inner {
             uptime_s: (!over).then(|| ((boottime() - tether.spawned_at).max(0.0) * 1000.0).round() / 1000.0),
             cpu_pct: sum(live().map(|sampled| sampled.row.cpu_pct).collect()).map(|pct| (pct * 10.0).round() / 10.0),
             rss_bytes: live().filter_map(|sampled| sampled.row.rss_bytes).reduce(|a, b| a + b),
-            gpu_bytes: None,
+            gpu_bytes: live().filter_map(|sampled| sampled.row.gpu_bytes).reduce(|a, b| a + b),
             ports: state.sample.ports.clone(),
             exit_code: state.exit.as_ref().and_then(|exit| exit.code).or(state.said_code),
             signal: state.exit.as_ref().and_then(|exit| exit.signal.clone()),

@@ -44,6 +44,7 @@ impl Inner {
     /// Sweeps all records once; returns the counters and what was torn down.
     pub(super) fn reap(self: &Arc<Self>) -> (ReapReport, Vec<Receipt>) {
         self.store.remove_unfinished();
+        self.store.remove_old_logs();
         self.take_in();
         if self.config.cgroup {
             Leaf::tidy(TIDY, &self.inspector);

@@ -99,7 +99,7 @@ impl Inner {
                 let ticks = member.pinned.facts().cpu_ticks;
                 let cpu = before.get(&identity).and_then(|(old, at)| cpu_pct(*old, ticks, (*at)?, now));
                 let sampled = Sampled {
-                    row: row(member, &self.inspector, cpu),
+                    row: ProcessRow { gpu_bytes: self.gpu_bytes_of(&identity), ..row(member, &self.inspector, cpu) },
                     cpu_ticks: ticks,
                     escapee: member.fate == Fate::Report,
                     gone_since: None,

@@ -6,6 +6,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
@@ -50,8 +51,9 @@ pub(super) struct Serving {
 #[derive(Debug)]
 struct Work {
     detector: Detector,
-    /// How much of the log was read.
+    /// How much of the log was read, and the inode of the file.
     read: u64,
+    inode: u64,
     begun: Instant,
     asked: Option<Instant>,
     probed: Probed,
@@ -91,10 +93,11 @@ impl Serving {
 impl Work {
     fn read_log(&mut self, path: &Path) {
         let Ok(mut file) = regular::open(path) else { return };
-        let Ok(length) = file.metadata().map(|metadata| metadata.len()) else { return };
-        if length < self.read {
+        let Ok(metadata) = file.metadata() else { return };
+        let (length, inode) = (metadata.len(), metadata.ino());
+        if length < self.read || inode != self.inode {
             // It was turned over.
-            self.read = 0;
+            (self.read, self.inode) = (0, inode);
         }
         if length - self.read > READ_MAX {
             self.read_part(&mut file, PIECE);
@@ -184,6 +187,7 @@ impl Inner {
         let work = Work {
             detector: Detector::new(table, kind_of, pattern),
             read: 0,
+            inode: 0,
             begun: Instant::now(),
             asked: None,
             probed: Probed::default(),
@@ -396,6 +400,7 @@ mod tests {
         Work {
             detector: Detector::new(table, Server::LlamaServer, None),
             read: 0,
+            inode: 0,
             begun: Instant::now(),
             asked: None,
             probed: Probed::Closed,
@@ -467,5 +472,12 @@ mod tests {
         let seen = work.detector.seen();
         assert_eq!(seen.phase, Some(Phase::Loading));
         assert_eq!(seen.cause.as_ref().and_then(|found| found.what.as_deref()), Some("y"));
+        // The new file may be longer than what was read of the old one.
+        fs::write(&path, "listening on http://x\n").unwrap();
+        work.read_log(&path);
+        fs::rename(&path, folder.path().join("older")).unwrap();
+        fs::write(&path, "load_model: loading model 'y'\nand more words than before\n").unwrap();
+        work.read_log(&path);
+        assert_eq!(work.detector.seen().phase, Some(Phase::Loading));
     }
 }

@@ -306,6 +306,9 @@ impl Inner {
         receipt.containment = containment;
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
+        if !how.dry_run {
+            self.check_brought_back(session, &mut receipt);
+        }
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
         let mut told = how.dry_run;
         if (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true) {

@@ -113,6 +113,7 @@ pub(super) fn process(raw: i32, ppid: i32, command: &str) -> ProcessRow {
         cpu_pct: Some(3.0),
         rss_bytes: Some(812 << 20),
         threads: Some(8),
+        gpu_bytes: None,
     }
 }
 

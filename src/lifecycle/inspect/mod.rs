@@ -4,6 +4,7 @@
 //! *unreadable*: a process that vanished is data, a process that cannot be read is a warning.
 
 mod diag;
+mod drm;
 mod facts;
 mod host;
 mod kin;
@@ -17,6 +18,7 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
+pub use drm::drm_memory;
 pub use facts::{Facts, Snapshot, Start, Unreadable};
 pub use kin::Kin;
 pub use procfs::Procfs;
@@ -170,6 +172,14 @@ impl Inspector {
             Self::Procfs(procfs) => procfs.argv(pid),
             Self::Ps(ps) => ps.argv(pid),
             Self::None => Vec::new(),
+        }
+    }
+
+    /// Returns the effective user of a process, where it can be known (proc(5)).
+    pub fn uid(&self, pid: Pid) -> Option<u32> {
+        match self {
+            Self::Procfs(procfs) => procfs.uid(pid),
+            Self::Ps(_) | Self::None => None,
         }
     }
 

@@ -144,6 +144,13 @@ impl Procfs {
         target.to_str()?.strip_prefix(name)?.strip_prefix(":[")?.strip_suffix(']')?.parse().ok()
     }
 
+    /// Reads it from `status`: the folder itself is root's where a process may not be dumped.
+    pub(super) fn uid(&self, pid: Pid) -> Option<u32> {
+        let status = fs::read_to_string(self.root.join(format!("{pid}/status"))).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    }
+
     pub(super) fn executable(&self, pid: Pid) -> Option<String> {
         let target = fs::read_link(self.root.join(format!("{pid}/exe"))).ok()?;
         let name = target.file_name()?.to_str()?;

@@ -200,6 +200,7 @@ mod tests {
             cpu_pct: None,
             rss_bytes: None,
             threads: None,
+            gpu_bytes: None,
         }
     }
 

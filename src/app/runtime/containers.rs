@@ -1,0 +1,93 @@
+//! Sessions whose command starts a container: the client is theirs, the container is not, so that a stop looks
+//! whether it went with its client.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Inner;
+use super::probe::holder;
+use super::session::Session;
+use crate::app::contract::CommandLine;
+use crate::app::phase::{Container, container};
+use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
+use crate::lifecycle::receipt::{Receipt, StillHeld};
+use crate::text;
+
+/// How long an engine may take to give a port back.
+const GIVE_BACK: Duration = Duration::from_secs(2);
+
+impl Inner {
+    /// Looks what a stop did not bring back, beyond the ports of the members.
+    pub(super) fn check_brought_back(&self, session: &Arc<Session>, receipt: &mut Receipt) {
+        let begun = Instant::now();
+        self.check_container(session, receipt);
+        self.check_gpus(session, receipt);
+        receipt.elapsed_ms += u64::try_from(begun.elapsed().as_millis()).unwrap_or_default();
+    }
+
+    /// Looks whether the ports that led into a container came back with the end of its client.
+    fn check_container(&self, session: &Arc<Session>, receipt: &mut Receipt) {
+        let tether = session.tether();
+        let typed = session.request.as_ref().and_then(|request| request.command.as_ref()).map(CommandLine::argv);
+        let recipe = tether.origin.as_deref().and_then(|name| self.config.recipe(name));
+        // With a secret in it only the masked line is left, whose words are enough.
+        let argv = typed.or_else(|| recipe.map(|recipe| recipe.command.argv())).or(tether.argv);
+        let argv = argv.unwrap_or_else(|| tether.command.split_whitespace().map(str::to_owned).collect());
+        let Some(found) = container(&argv) else { return };
+        let until = Instant::now() + GIVE_BACK;
+        let mut held: Vec<u16> = found.ports.clone();
+        loop {
+            held.retain(|port| self.is_held_elsewhere(session, *port));
+            if held.is_empty() || Instant::now() >= until {
+                break;
+            }
+            std::thread::sleep(GIVE_BACK / 20);
+        }
+        for port in &held {
+            let by = holder(&self.inspector, *port).unwrap_or_else(|| "a process that cannot be looked at".into());
+            receipt.still_held.retain(|row| row.port != Some(*port));
+            receipt.still_held.push(StillHeld { port: Some(*port), gpu_bytes: None, by });
+        }
+        let has_command = recipe.is_some_and(|recipe| recipe.stop.command.is_some());
+        if !held.is_empty() || (receipt.escalated && !has_command) {
+            receipt.notes.push(lives_on(&found, has_command, !held.is_empty()));
+        }
+    }
+
+    /// Tells whether anybody but another session of ours listens on a port.
+    fn is_held_elsewhere(&self, own: &Session, port: u16) -> bool {
+        if self.inspector.kind() != InspectorKind::Procfs {
+            let taken = TcpListener::bind(("0.0.0.0", port)).err();
+            return taken.is_some_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
+        }
+        match owner_of_port(&self.inspector, port) {
+            PortOwner::Nobody => false,
+            PortOwner::Hidden => true,
+            PortOwner::Process(pid) => {
+                let is_member = |session: &Arc<Session>| {
+                    session.id != own.id && session.state().sample.rows.keys().any(|member| member.pid == pid)
+                };
+                !self.all().iter().any(is_member)
+            }
+        }
+    }
+}
+
+/// Says that a container outlived its client, or may have, and what ends it.
+fn lives_on(found: &Container, has_command: bool, held: bool) -> String {
+    let engine = &found.engine;
+    let how = if held { "lives on" } else { "may live on: its client was killed before it could stop it" };
+    if has_command {
+        return format!("its container {how}, though its stop command ran; `{engine} ps` shows it");
+    }
+    let name = found.name.as_deref().map(|name| text::escape(name).into_owned());
+    match name {
+        Some(name) => format!(
+            "`{engine} run` is a client, and its container {how}: end it with `{engine} stop {name}`, and give the recipe `stop = {{ command = [\"{engine}\", \"stop\", \"{name}\"] }}`"
+        ),
+        None => format!(
+            "`{engine} run` is a client, and its container {how}: `{engine} ps` shows it; give it a --name, and the recipe a `stop.command` such as [\"{engine}\", \"stop\", NAME]"
+        ),
+    }
+}

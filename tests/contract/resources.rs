@@ -1,0 +1,185 @@
+//! What a stop brings back besides processes: GPU memory, and the ports of containers. Stand-ins take the place of
+//! nvidia-smi and docker.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::client::Batch;
+use crate::rig::{Rig, until};
+use crate::servers::{free_port, row};
+
+/// A batch that finds the stand-ins before anything else.
+fn batch(rig: &Rig, options: &[&str]) -> Batch {
+    let path = path(rig);
+    rig.batch_with(&["env", &path], options)
+}
+
+fn path(rig: &Rig) -> String {
+    format!("PATH={}:{}", rig.path("bin").display(), std::env::var("PATH").unwrap())
+}
+
+/// Makes a nvidia-smi that prints a file of the test's.
+fn gpu(rig: &Rig) {
+    let script = "#!/bin/sh
+[ \"$*\" = '--query-compute-apps=pid,used_memory --format=csv,noheader,nounits' ] || exit 9
+cat \"${0%/*}/used\"
+";
+    rig.executable("bin/nvidia-smi", script);
+    rig.write("bin/used", "");
+}
+
+fn uses(rig: &Rig, text: &str) {
+    rig.write("bin/new", text);
+    fs::rename(rig.path("bin/new"), rig.path("bin/used")).unwrap();
+}
+
+#[test]
+fn gpu_memory_is_told_by_session_and_process() {
+    let rig = Rig::new();
+    gpu(&rig);
+    let mut batch = batch(&rig, &[]);
+    let launched = batch.ok(json!({"cmd": "launch", "command": ["sleep", rig.nap()], "kind": "serve", "host": "pty"}));
+    let (session, pid) = (launched["session"].as_str().unwrap(), launched["pid"].as_i64().unwrap());
+    assert_eq!(row(&mut batch, session)["gpu_bytes"], Value::Null, "never 0");
+    // On two GPUs, beside somebody else.
+    uses(&rig, &format!("{pid}, 1024\n1, 77\n{pid}, 512\n"));
+    until("it is seen", || row(&mut batch, session)["gpu_bytes"] == json!(1536 << 20));
+    let tree = batch.ok(json!({"cmd": "tree", "session": session}));
+    assert_eq!(tree["processes"][0]["gpu_bytes"], json!(1536 << 20), "{tree}");
+    // The driver gives it back a moment after the end: that is waited for.
+    let used = rig.path("bin/used");
+    let watched = std::thread::spawn(move || {
+        until("it has ended", || !std::path::Path::new(&format!("/proc/{pid}")).exists());
+        std::thread::sleep(std::time::Duration::from_millis(400));
+        fs::write(used, "").unwrap();
+    });
+    let receipt = batch.ok(json!({"cmd": "stop", "session": session}));
+    watched.join().unwrap();
+    assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
+    assert!(receipt["elapsed_ms"].as_u64().unwrap() < 3000, "{receipt}");
+    assert_eq!(batch.finish(), Some(0));
+}
+
+#[test]
+fn gpu_memory_that_does_not_come_back_is_still_held() {
+    let rig = Rig::new();
+    gpu(&rig);
+    let mut command = rig.wrapped(
+        &["env", &path(&rig)],
+        &["launch", "--host", "tmux", "--kind", "serve", "--name", "g", "--json", "--", "sleep", &rig.nap()],
+    );
+    let launched = crate::rig::Ran::of(command.spawn().unwrap()).lines().remove(0);
+    let pid = launched["pid"].as_i64().unwrap();
+    uses(&rig, &format!("{pid}, 4096\n"));
+    // A single command asks by itself.
+    let mut list = rig.wrapped(&["env", &path(&rig)], &["ls", "--json"]);
+    let listed = crate::rig::Ran::of(list.spawn().unwrap()).lines().remove(0);
+    assert_eq!(listed["sessions"][0]["gpu_bytes"], json!(4096_u64 << 20), "{listed}");
+    let mut stop = rig.wrapped(&["env", &path(&rig)], &["stop", "g"]);
+    let ran = crate::rig::Ran::of(stop.spawn().unwrap());
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let held = format!("4.0G of GPU memory is still held by the driver, for pid {pid}, which has ended");
+    assert!(ran.text().contains(&held) && ran.text().contains(": dead;"), "{ran:?}");
+}
+
+#[test]
+fn a_gpu_that_does_not_answer_costs_nothing_but_its_numbers() {
+    let rig = Rig::new();
+    rig.executable("bin/nvidia-smi", "#!/bin/sh\nexec sleep 3600\n");
+    let mut batch = batch(&rig, &[]);
+    let session = batch.launch(json!({"command": ["sleep", rig.nap()], "kind": "serve", "host": "pty"}));
+    let begun = std::time::Instant::now();
+    assert_eq!(row(&mut batch, &session)["gpu_bytes"], Value::Null);
+    assert!(begun.elapsed().as_secs() < 2, "nobody waits for it");
+    let receipt = batch.ok(json!({"cmd": "stop", "session": session}));
+    assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
+    assert_eq!(batch.finish(), Some(0));
+}
+
+/// Stands for the daemon of docker: listens on the port of each file in a folder, for as long as the file is there.
+const DAEMON: &str = r"
+import os, socket, sys, time
+held = {}
+while True:
+    wanted = {name for name in os.listdir(sys.argv[1]) if name.isdigit()}
+    for name in set(held) - wanted:
+        held.pop(name).close()
+    for name in wanted - set(held):
+        held[name] = socket.create_server(('127.0.0.1', int(name)))
+    time.sleep(0.02)
+";
+
+/// Stands for its client: `docker run -p HOST:PORT --name NAME image`, and `docker stop NAME`.
+const CLIENT: &str = "#!/bin/sh
+folder=\"${0%/*}/../containers\"
+case $1 in
+run) : > \"$folder/${3%%:*}\"; echo up; [ \"$KEEPS\" ] || trap 'rm -f \"$folder/${3%%:*}\"; exit 0' TERM
+     while :; do sleep 0.05; done ;;
+stop) rm -f \"$folder\"/* ;;
+esac
+";
+
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(rig: &Rig) -> Self {
+        fs::create_dir(rig.path("containers")).unwrap();
+        rig.executable("bin/docker", CLIENT);
+        rig.write("daemon.py", DAEMON);
+        let mut command = Command::new("python3");
+        rig.settle(&mut command);
+        command.arg(rig.path("daemon.py")).arg(rig.path("containers")).stdout(Stdio::null());
+        Self(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn listens(port: u16) -> bool {
+    std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+}
+
+#[test]
+fn a_container_that_outlives_its_client_is_in_the_receipt() {
+    let rig = Rig::new();
+    let daemon = Daemon::start(&rig);
+    let recipe = |name: &str, port: u16, stop: &str| {
+        let command = ["docker", "run", "-p", &format!("{port}:80"), "--name", name, "image"].map(str::to_owned);
+        format!("[[recipe]]\nname = \"{name}\"\nkind = \"serve\"\nhost = \"pty\"\ncommand = {command:?}\n{stop}\n")
+    };
+    let ports = [free_port(), free_port(), free_port()];
+    let keeps = "env = { KEEPS = \"1\" }";
+    let recipes = [
+        recipe("good", ports[0], ""),
+        recipe("bad", ports[1], keeps),
+        recipe("told", ports[2], &format!("{keeps}\nstop = {{ command = [\"docker\", \"stop\", \"told\"] }}")),
+    ];
+    let config = rig.write("c.toml", &recipes.concat());
+    let mut batch = batch(&rig, &["--config", config.to_str().unwrap()]);
+    let mut stop = |name: &str, port: u16| {
+        let session = batch.launch(json!({"recipe": name}));
+        batch.expect_output(&session, "up");
+        until("it listens", || listens(port));
+        batch.ok(json!({"cmd": "stop", "session": session}))
+    };
+    let receipt = stop("good", ports[0]);
+    assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
+    let receipt = stop("bad", ports[1]);
+    assert_eq!(receipt["dead"], true, "the client is: {receipt}");
+    let held = &receipt["still_held"][0];
+    assert_eq!(held["port"], json!(ports[1]), "{receipt}");
+    assert!(held["by"].as_str().unwrap().starts_with(&format!("process {} (", daemon.0.id())), "{receipt}");
+    let note = receipt["notes"].to_string();
+    assert!(note.contains("end it with `docker stop bad`") && note.contains("stop = { command = "), "{receipt}");
+    assert!(listens(ports[1]), "nobody of ours has ended it");
+    let receipt = stop("told", ports[2]);
+    assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
+    assert_eq!(batch.finish(), Some(3));
+}
