@@ -101,6 +101,7 @@ impl Batch<'_> {
             | Command::Adopt { .. }
             | Command::Extend { .. }
             | Command::Dismiss { .. }
+            | Command::Notify(_)
             | Command::Doctor {}
             | Command::Recipes {} => {}
         }

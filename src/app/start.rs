@@ -123,6 +123,10 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     if let Some(Action::Trust(trust)) = &args.action {
         return self::trust(&paths, trust.file.as_deref(), trust.output.json);
     }
+    if let Some(Action::Notify(notify)) = &args.action {
+        // Before any configuration is read: a fault in there is none of an agent's hooks.
+        return super::notify::run(&paths.state_dir, notify, args.inspector);
+    }
     let input = match &args.batch {
         Some(path) => Some(open_batch(path)?),
         None => None,

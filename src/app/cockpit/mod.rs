@@ -97,6 +97,7 @@ impl Cockpit for Bridge {
             && selected.session == session
             && let Some(view) = selected.view.as_mut()
         {
+            self.inner.runtime.answer(session);
             return view.type_bytes(&bytes);
         }
         self.inner.runtime.type_bytes(session, bytes);
@@ -167,7 +168,13 @@ impl Inner {
             let size = Size::clamped(pane.height, pane.width);
             let screen = Arc::new(Mutex::new(Screen::new(size, HistoryLimit::default())));
             let events = self.events.clone();
-            let changed = move || drop(events.send(UiEvent::ScreenChanged));
+            let (runtime, rings) = (self.runtime.clone(), session.to_owned());
+            let changed = move |rang: bool| {
+                if rang {
+                    runtime.ring(&rings);
+                }
+                events.send(UiEvent::ScreenChanged).ok();
+            };
             let view = match TmuxView::attach(&server, &pane, Arc::clone(&screen), changed) {
                 Ok(view) => view,
                 Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),

@@ -40,7 +40,7 @@ impl Turn<'_> {
             Event::ProcessGone { session, pid, .. } if self.model.tree.session.as_ref() == Some(session) => {
                 self.model.tree.mark_gone(*pid, self.now);
             }
-            Event::Attention { session, reason } => {
+            Event::Attention { session, reason, .. } => {
                 self.model.attention.insert(session.clone(), reason.clone());
             }
             Event::Launched { .. }

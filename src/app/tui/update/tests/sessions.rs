@@ -189,7 +189,11 @@ fn events_become_words_and_the_noisy_ones_stay_in_the_log() {
             "n runs again: restart 2, pid 8",
             true,
         ),
-        (Event::Attention { session: "gone-1".into(), reason: "asks".into() }, "gone-1 wants you: asks", true),
+        (
+            Event::Attention { session: "gone-1".into(), reason: "asks".into(), state: None },
+            "gone-1 wants you: asks",
+            true,
+        ),
         (Event::Lagged { missed: 3 }, "3 events were missed", true),
         (
             Event::Receipt { session: session(), receipt: Box::new(fixtures::clean_receipt()) },
