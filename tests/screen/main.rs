@@ -7,6 +7,7 @@
 
 mod adopted;
 mod attach;
+mod attention;
 mod clipboard;
 mod kept;
 mod orphans;

@@ -1,6 +1,7 @@
 //! What the runtime says. Pure.
 
 use super::super::model::{Act, ErrorBox, Overlay, Pending, Reading, describe, receipt_line};
+use super::super::notify;
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
 use super::Turn;
@@ -52,6 +53,9 @@ impl Turn<'_> {
             | Event::Survivor { .. }
             | Event::Exited { .. }
             | Event::Lagged { .. } => {}
+        }
+        if let Some(said) = notify::said(self.model, event, self.now) {
+            self.effects.push(Effect::Notify(said));
         }
         let (mut tone, text, notable) = describe(event, &self.model.sessions);
         if let Event::Exited { session, .. } = event
