@@ -153,7 +153,7 @@ fn list(rows: &[SessionRow]) -> String {
 fn asks(row: &SessionRow) -> Option<String> {
     let attention = row.attention.as_ref()?;
     let since = age(attention.since_s);
-    Some(format!("{} asks for you since {since}: {}\n", escape(&row.name), escape(&attention.reason())))
+    Some(format!("{} wants you: {} ({since} ago)\n", escape(&row.name), escape(&attention.reason())))
 }
 
 /// Returns why a session has ended, where more than its status is known, and a way out.
