@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+use super::attention::{NotifyRequest, Says};
 use super::command::{
     Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest, TmuxRef, WaitFor, WaitRequest,
 };
@@ -82,6 +83,8 @@ pub enum Action {
     Orphans(Orphans),
     /// Forget a session that is over; its log stays
     Dismiss(Session),
+    /// Say that an agent waits, works or is done; for its own hooks, inside a session
+    Notify(Notify),
     /// Look at this host: what works, what does not, and the way out
     Doctor(Json),
     /// List what can be launched
@@ -345,6 +348,23 @@ pub struct Wait {
     pub output: Json,
 }
 
+/// Arguments of `notify`.
+#[derive(Debug, ClapArgs)]
+pub struct Notify {
+    /// What it says: waiting, working or done
+    #[arg(long, value_parser = parse_word::<Says>)]
+    pub state: Says,
+    /// More, in a line; - reads it from standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    pub message: Option<String>,
+    /// Id of the session [default: the one that it is called in]
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
 /// Arguments of `trust`.
 #[derive(Debug, ClapArgs)]
 pub struct Trust {
@@ -396,6 +416,7 @@ impl Action {
             | Self::Extend(_)
             | Self::Orphans(_)
             | Self::Dismiss(_)
+            | Self::Notify(_)
             | Self::Doctor(_)
             | Self::Recipes(_)
             | Self::Schema
@@ -470,6 +491,10 @@ impl Action {
                 (Command::Orphans(request), orphans.output)
             }
             Self::Dismiss(of) => (Command::Dismiss { session: of.session.clone() }, of.output),
+            Self::Notify(notify) => {
+                let (session, message) = (notify.session.clone(), notify.message.clone());
+                (Command::Notify(NotifyRequest { session, state: notify.state, message }), notify.output)
+            }
             Self::Doctor(output) => (Command::Doctor {}, *output),
             Self::Recipes(output) => (Command::Recipes {}, *output),
             Self::Attach(_) | Self::Trust(_) | Self::Schema | Self::Completions { .. } | Self::Man => return None,

@@ -102,6 +102,7 @@ impl Batch<'_> {
             | Command::Adopt { .. }
             | Command::Extend { .. }
             | Command::Dismiss { .. }
+            | Command::Notify(_)
             | Command::Doctor {}
             | Command::Recipes {} => {}
         }

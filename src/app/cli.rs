@@ -96,6 +96,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
                 | Answer::Receipt(_)
                 | Answer::Restarted { .. }
                 | Answer::Recipes(_)
+                | Answer::Noted(_)
                 | Answer::Done => Exit::Ok,
             }
         }

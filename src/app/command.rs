@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::attention::{Noted, NotifyRequest};
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, OtherServer, Phase, SessionRow, Tree};
 use super::cookbook::ledger::Claimed;
@@ -109,6 +110,8 @@ pub enum Command {
         /// Which session.
         session: String,
     },
+    /// Says for an agent that it waits, works, or is done.
+    Notify(NotifyRequest),
     /// How this host stands.
     Doctor {},
     /// What can be launched.
@@ -471,6 +474,8 @@ pub enum Answer {
     Doctor(Vec<Check>),
     /// To `recipes`.
     Recipes(Vec<RecipeRow>),
+    /// To `notify`.
+    Noted(Noted),
     /// To everything else.
     Done,
 }
@@ -507,6 +512,7 @@ impl Answer {
             Self::Extended(not_after) => json!({ "not_after": not_after }),
             Self::Doctor(checks) => json!({ "checks": checks }),
             Self::Recipes(recipes) => json!({ "recipes": recipes }),
+            Self::Noted(noted) => json!(noted),
             Self::Done => json!({}),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::attention::Attention;
 use super::phase::Suggestion;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
@@ -154,6 +155,9 @@ pub struct SessionRow {
     /// What to do about its failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suggest: Option<Suggestion>,
+    /// What it asks a person's attention for.
+    #[serde(default)]
+    pub attention: Option<Attention>,
     /// The workload's pid.
     pub pid: Option<i32>,
     /// The worst verdict among its members.

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::attention::Want;
 use super::contract::{HostKind, Kind, Phase};
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::verdict::VerdictKind;
@@ -108,6 +109,9 @@ pub enum Event {
         session: String,
         /// Why.
         reason: String,
+        /// What its agent says, or what is guessed; `None` where something else wants attention, a ceiling say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Want>,
     },
     /// A subscriber was too slow: this many events were dropped for it.
     Lagged {

@@ -1,6 +1,7 @@
 //! The top layer: arguments, configuration, the runtime, and the three faces of it.
 
 pub mod args;
+pub mod attention;
 pub mod batch;
 pub mod cli;
 pub mod cockpit;
@@ -13,6 +14,7 @@ pub mod event;
 mod follow;
 mod foreground;
 mod notice;
+mod notify;
 pub mod paths;
 pub mod phase;
 mod report;

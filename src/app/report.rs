@@ -39,7 +39,7 @@ pub(super) fn text(answer: &Answer) -> String {
             });
             table(&["NAME", "KIND", "HOST", "FROM", "COMMAND"], cells.collect())
         }
-        Answer::Done => String::new(),
+        Answer::Noted(_) | Answer::Done => String::new(),
     }
 }
 
@@ -149,7 +149,15 @@ fn list(rows: &[SessionRow]) -> String {
         table(&["SESSION", "NAME", "HOST", "PHASE", "VERDICT", "UP", "CPU", "MEM", "COMMAND"], cells.collect());
     // A reason takes more room than a column has.
     text.extend(rows.iter().filter_map(end));
+    text.extend(rows.iter().filter_map(asks));
     text
+}
+
+/// Returns what a session asks a person's attention for.
+fn asks(row: &SessionRow) -> Option<String> {
+    let attention = row.attention.as_ref()?;
+    let since = age(attention.since_s);
+    Some(format!("{} wants you: {} ({since} ago)\n", escape(&row.name), escape(&attention.reason())))
 }
 
 /// Returns why a session has ended, where more than its status is known, and a way out.

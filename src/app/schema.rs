@@ -56,6 +56,7 @@ fn words() -> Value {
         "membership": { "enum": ["tree", "sid", "cgroup", "reparented", "marker"] },
         "phase": { "enum": ["queued", "starting", "downloading", "loading", "warming", "ready", "idle", "running",
             "stopping", "exited", "failed", "unverifiable"] },
+        "want": { "enum": ["waiting", "done", "bell", "busy"] },
         "kind": { "enum": ["serve", "agent", "shell", "download"] },
         "host": { "enum": ["pty", "tmux"] },
         "error_kind": { "enum": ["usage", "config", "not_found", "refused", "failed", "unverifiable", "timeout",
@@ -109,6 +110,11 @@ fn request() -> Value {
             session(),
             json!({ "grace_s": reference("seconds"), "force": flag(), "timeout_s": reference("seconds"),
                 "dry_run": flag(), "confirm": list("identity"), "end_kept": list("choice") }),
+        ),
+        (
+            "notify",
+            json!({ "state": { "enum": ["waiting", "working", "done"] } }),
+            json!({ "session": { "type": "string" }, "message": { "type": "string" } }),
         ),
         ("doctor", json!({}), json!({})),
         ("dismiss", session(), json!({})),
@@ -216,6 +222,7 @@ fn results() -> Value {
         "sweep": reference("receipt"),
         "extend": object(&json!({ "not_after": { "type": "number" } }), &json!({})),
         "dismiss": empty(),
+        "notify": object(&json!({ "session": { "type": "string" }, "verified": { "type": "boolean" } }), &json!({})),
         "doctor": object(&json!({ "checks": list("check") }), &json!({})),
         "orphans": object(
             &json!({ "orphans": list("session"), "quarantined": list("quarantined"), "swept": list("receipt"),
@@ -293,6 +300,7 @@ fn event() -> Value {
         }
         let optional = match name {
             "launched" | "exited" => json!({ "attempt": { "type": "integer", "minimum": 1 } }),
+            "attention" => json!({ "state": reference("want") }),
             _ => json!({}),
         };
         object(&fields, &optional)
@@ -316,6 +324,7 @@ fn rows() -> Value {
         "session": object(
             &json!({ "session": text(), "name": text(), "kind": reference("kind"), "host": reference("host"),
                 "machine": text(), "lifetime": { "enum": ["grant", "background"] }, "phase": reference("phase"),
+                "attention": { "oneOf": [reference("attention"), { "type": "null" }] },
                 "pid": nullable("integer"), "verdict": reference("verdict"), "uptime_s": nullable("number"),
                 "cpu_pct": nullable("number"), "rss_bytes": nullable("integer"), "gpu_bytes": nullable("integer"),
                 "ports": { "type": ["array", "null"], "items": integer() }, "exit_code": nullable("integer"),
@@ -328,6 +337,11 @@ fn rows() -> Value {
                     &json!({ "text": text() }),
                     &json!({ "command": { "type": ["string", "array"], "items": text() } }),
                 ) }),
+        ),
+        "attention": object(
+            &json!({ "state": reference("want"), "message": nullable("string"), "since_s": reference("seconds"),
+                "verified": { "type": "boolean" }, "guess": { "type": "boolean" } }),
+            &json!({}),
         ),
         "process": object(
             &json!({ "pid": reference("pid"), "ppid": integer(), "pgid": integer(), "sid": integer(),

@@ -20,7 +20,7 @@ use super::error::{AppError, ErrorKind, Exit};
 use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
 use super::tui::job::{self, Link};
-use super::tui::{self, Cockpit, OnStuck, Options, Theme, UiEvent};
+use super::tui::{self, Cockpit, Notifier, OnStuck, Options, Theme, UiEvent};
 use super::{COCKPIT, LOG_WRITER, batch, cli, schema};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::receipt::Receipt;
@@ -124,6 +124,10 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     if let Some(Action::Trust(trust)) = &args.action {
         return self::trust(&paths, trust.file.as_deref(), trust.output.json);
     }
+    if let Some(Action::Notify(notify)) = &args.action {
+        // Before any configuration is read: a fault in there is none of an agent's hooks.
+        return super::notify::run(&paths.state_dir, notify, args.inspector);
+    }
     let input = match &args.batch {
         Some(path) => Some(open_batch(path)?),
         None => None,
@@ -173,7 +177,8 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
     runtime.watch();
     let ui = runtime.ui();
     let choice = if args.no_color { config::Theme::Mono } else { ui.theme };
-    let theme = Theme::resolve(choice, |name| std::env::var(name).ok());
+    let variable = |name: &str| std::env::var(name).ok();
+    let (theme, notifier) = (Theme::resolve(choice, variable), Notifier::resolve(ui.notify, variable));
     let (sender, events) = channel();
     let bridge = Bridge::new(runtime.clone(), sender.clone());
     for note in runtime.notes().into_iter().chain(ended) {
@@ -198,7 +203,7 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
         #[expect(clippy::exit, reason = "the loop of the screen is stuck: nothing else ends the program")]
         std::process::exit(exit.code().into());
     });
-    let options = Options { theme, escape: ui.escape, mouse: true, link, on_stuck: Some(on_stuck) };
+    let options = Options { theme, escape: ui.escape, mouse: true, notifier, link, on_stuck: Some(on_stuck) };
     let outcome = tui::run(&bridge, events, sender, options)
         .map_err(|error| AppError::new(ErrorKind::Io, format!("the screen ended: {error}")));
     // Its view of tmux lets go before the program ends, or tmux would keep the client.

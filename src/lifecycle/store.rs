@@ -96,6 +96,16 @@ impl Store {
         self.sessions().join(format!("{session}.receipt"))
     }
 
+    /// Returns where the note is that a session's agent has left.
+    pub fn note_path(&self, session: &str) -> PathBuf {
+        self.sessions().join(format!("{session}.note"))
+    }
+
+    /// Returns where it is written that somebody has answered a session.
+    pub fn seen_path(&self, session: &str) -> PathBuf {
+        self.sessions().join(format!("{session}.seen"))
+    }
+
     /// Returns the journal of receipts.
     pub fn journal(&self) -> Journal {
         Journal::of(&self.root)
@@ -157,11 +167,11 @@ impl Store {
         }
     }
 
-    /// Removes what else is stored of a session: its exit record, lock and receipt. The log stays.
+    /// Removes what else is stored of a session: its exit record, lock, receipt and note. The log stays.
     pub fn forget(&self, session: &str) {
-        for path in
-            [self.exit_path(session), self.receipt_path(session), self.sessions().join(format!("{session}.lock"))]
-        {
+        let lock = self.sessions().join(format!("{session}.lock"));
+        let (note, seen) = (self.note_path(session), self.seen_path(session));
+        for path in [self.exit_path(session), self.receipt_path(session), note, seen, lock] {
             fs::remove_file(path).ok();
         }
     }

@@ -12,6 +12,7 @@
 )]
 
 mod adopt;
+mod attention;
 mod batch;
 mod client;
 mod config;

@@ -7,6 +7,7 @@
 
 mod adopted;
 mod attach;
+mod attention;
 mod autostart;
 mod clipboard;
 mod finding;

@@ -109,7 +109,10 @@ impl Cockpit for Bridge {
         {
             match &mut selected.source {
                 Source::Own => {}
-                Source::Tmux(view) => return view.type_bytes(&bytes),
+                Source::Tmux(view) => {
+                    self.inner.runtime.answer(session);
+                    return view.type_bytes(&bytes);
+                }
                 Source::Remote(remote) => return remote.type_bytes(bytes),
             }
         }
@@ -186,7 +189,13 @@ impl Inner {
             let size = Size::clamped(pane.height, pane.width);
             let screen = Arc::new(Mutex::new(Screen::new(size, HistoryLimit::default())));
             let events = self.events.clone();
-            let changed = move || drop(events.send(UiEvent::ScreenChanged));
+            let (runtime, rings) = (self.runtime.clone(), session.to_owned());
+            let changed = move |rang: bool| {
+                if rang {
+                    runtime.ring(&rings);
+                }
+                events.send(UiEvent::ScreenChanged).ok();
+            };
             let view = match TmuxView::attach(&server, &pane, Arc::clone(&screen), changed) {
                 Ok(view) => view,
                 Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),

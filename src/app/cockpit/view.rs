@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::pty::screen::{HistoryLimit, Screen, Size};
+use crate::pty::screen::{HistoryLimit, Notice, Screen, Size};
 use crate::tmux::control::{Client, Ear, Heard, attach};
 use crate::tmux::decoder::Notification;
 use crate::tmux::parse::{PaneModes, PaneRow};
@@ -41,12 +41,12 @@ struct Place {
 
 impl TmuxView {
     /// Attaches to a pane's session; `screen` shows the pane from then on, and `changed` is called whenever
-    /// it does.
+    /// it does, with whether the bell rang.
     pub(super) fn attach(
         server: &Server,
         pane: &PaneRow,
         screen: Arc<Mutex<Screen>>,
-        changed: impl Fn() + Send + 'static,
+        changed: impl Fn(bool) + Send + 'static,
     ) -> Result<Self, TmuxError> {
         let pause = NonZeroU32::new(PAUSE_AFTER_S).unwrap_or(NonZeroU32::MIN);
         let (mut client, ear) = attach(server, &pane.session, pause)?;
@@ -122,7 +122,7 @@ struct Listener {
 }
 
 impl Listener {
-    fn run(&mut self, changed: &impl Fn()) {
+    fn run(&mut self, changed: &impl Fn(bool)) {
         loop {
             let heard = match self.ear.listen(Duration::from_secs(1)) {
                 Ok(Heard::Notifications(heard)) => heard,
@@ -142,7 +142,8 @@ impl Listener {
                 drawn |= self.take(notification);
             }
             if drawn {
-                changed();
+                let rang = self.lock_screen().take_notices().contains(&Notice::Bell);
+                changed(rang);
             }
         }
     }

@@ -147,6 +147,7 @@ impl Config {
         layer.cookbook_socket.into_iter().for_each(|socket| self.cookbook.socket = socket);
         self.cookbook.data_dir = layer.cookbook_data_dir.or(self.cookbook.data_dir.take());
         self.ui.theme = layer.theme.unwrap_or(self.ui.theme);
+        self.ui.notify = layer.notify.unwrap_or(self.ui.notify);
         self.ui.escape = layer.escape.unwrap_or(self.ui.escape);
     }
 }

@@ -22,7 +22,7 @@ pub mod trust;
 pub use chord::{Chord, ChordKey};
 pub use error::{ConfigError, Problem};
 pub use load::{Inputs, load};
-pub use model::{Config, CookbookConfig, Machine, Theme, TmuxConfig, UiConfig, Untrusted};
+pub use model::{Config, CookbookConfig, Machine, Notify, Theme, TmuxConfig, UiConfig, Untrusted};
 pub use pattern::built_in_patterns;
 pub use program::find_program;
 pub use recipe::{Escapees, Pattern, Ready, Recipe, RecipeRow, Restart, Source, Stop};

@@ -113,6 +113,18 @@ pub struct UiConfig {
     pub theme: Theme,
     /// What leaves the focused terminal.
     pub escape: Chord,
+    /// How somebody who looks elsewhere is told.
+    pub notify: Notify,
+}
+
+/// How somebody who looks elsewhere is told that a session wants them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Notify {
+    /// Not at all.
+    None,
+    /// By a notification of the terminal outside, while it has told that it is not looked at.
+    #[default]
+    Terminal,
 }
 
 /// Colours of the screen.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::chord::Chord;
 use super::error::ConfigError;
-use super::model::{Machine, Theme};
+use super::model::{Machine, Notify, Theme};
 use super::pattern::{PATTERN, pattern};
 use super::recipe::{Escapees, Pattern, Ready, Recipe, Restart, Source, Stop};
 use super::section::{Item, Section, Text};
@@ -41,7 +41,7 @@ const MACHINE: &[&str] = &["name", "ssh"];
 const TMUX: &[&str] = &["socket"];
 const CONTAINMENT: &[&str] = &["cgroup"];
 const COOKBOOK: &[&str] = &["data_dir", "socket"];
-const UI: &[&str] = &["theme", "escape"];
+const UI: &[&str] = &["theme", "escape", "notify"];
 
 const KINDS: &[&str] = &["serve", "agent", "shell", "download"];
 /// Signals that programs take as a request to end.
@@ -71,6 +71,7 @@ pub(super) struct Layer {
     pub theme: Option<Theme>,
     pub cgroup: Option<bool>,
     pub escape: Option<Chord>,
+    pub notify: Option<Notify>,
 }
 
 /// Reads a file's text.
@@ -102,6 +103,8 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
     if let Some(section) = root.parse("ui", |item| item.section(UI))? {
         let themes = [Theme::Auto, Theme::Dark, Theme::Light, Theme::Mono];
         layer.theme = section.parse("theme", |item| item.choice(&["auto", "dark", "light", "mono"], &themes))?;
+        let ways = [Notify::None, Notify::Terminal];
+        layer.notify = section.parse("notify", |item| item.choice(&["none", "terminal"], &ways))?;
         layer.escape = section.parse("escape", chord)?;
     }
     Ok(layer)

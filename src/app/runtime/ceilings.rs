@@ -25,7 +25,8 @@ impl Inner {
         // Another manager may have moved it.
         let fresh = self.reread(session);
         if fresh.not_after.to_bits() == not_after.to_bits() {
-            self.publish(Event::Attention { session: session.id.clone(), reason: notice(not_after - now) });
+            let reason = notice(not_after - now);
+            self.publish(Event::Attention { session: session.id.clone(), reason, state: None });
         }
     }
 

@@ -202,6 +202,7 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         | Command::Adopt { .. }
         | Command::Extend { .. }
         | Command::Dismiss { .. }
+        | Command::Notify(_)
         | Command::Doctor {}
         | Command::Recipes {}
         | Command::Subscribe {}

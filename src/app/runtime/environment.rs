@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::app::contract::{HostKind, Kind};
+use crate::app::notify::SESSION;
 use crate::lifecycle::rows::MARKER;
 
 /// What the environment is made of.
@@ -19,20 +20,13 @@ pub(super) struct Ingredients<'a> {
     pub(super) venv: Option<&'a Path>,
     /// Private tmux directory of an agent.
     pub(super) tmux_tmpdir: Option<&'a Path>,
+    /// The state directory, where it is not the default one: `notify` has to find it.
+    pub(super) state_dir: Option<&'a Path>,
 }
 
 /// Variables of the launcher that describe the launcher's terminal or our own doings.
-const NOT_INHERITED: [&str; 9] = [
-    "TMUX",
-    "TMUX_PANE",
-    "COLUMNS",
-    "LINES",
-    "TERMCAP",
-    "WINDOWID",
-    "COOKBOOK_TUI_SESSION",
-    MARKER,
-    "COOKBOOK_TUI_LINK",
-];
+const NOT_INHERITED: [&str; 9] =
+    ["TMUX", "TMUX_PANE", "COLUMNS", "LINES", "TERMCAP", "WINDOWID", SESSION, MARKER, "COOKBOOK_TUI_LINK"];
 
 /// Builds the environment of a workload from the launcher's.
 pub(super) fn build(
@@ -52,8 +46,11 @@ pub(super) fn build(
     for (name, value) in of.recipe.iter().chain(of.request) {
         set(name, value.into());
     }
-    set("COOKBOOK_TUI_SESSION", of.session.into());
+    set(SESSION, of.session.into());
     set(MARKER, of.marker.into());
+    if let Some(dir) = of.state_dir {
+        set("COOKBOOK_TUI_STATE_DIR", dir.into());
+    }
     // A `kill-server` typed by an agent must not end the sessions of its neighbours.
     if let (Kind::Agent, Some(dir)) = (of.kind, of.tmux_tmpdir) {
         set("TMUX_TMPDIR", dir.into());
@@ -85,6 +82,7 @@ mod tests {
             gpus: None,
             venv: None,
             tmux_tmpdir: None,
+            state_dir: None,
         };
         change(&mut of);
         let env = build(launcher.iter().map(|(k, v)| ((*k).into(), (*v).into())), &of);
@@ -100,6 +98,13 @@ mod tests {
         check(&[("TERM", "linux")], |_| {}, "TERM", Some("xterm-256color"));
         check(&[("A", "launcher")], |_| {}, "A", Some("request"));
         check(&[], |_| {}, "COOKBOOK_TUI_SESSION", Some("agent-00000000"));
+    }
+
+    #[test]
+    fn a_session_finds_the_records_that_name_it() {
+        check(&[], |_| {}, "COOKBOOK_TUI_STATE_DIR", None);
+        let other = |of: &mut Ingredients<'_>| of.state_dir = Some(Path::new("/s"));
+        check(&[("COOKBOOK_TUI_STATE_DIR", "s")], other, "COOKBOOK_TUI_STATE_DIR", Some("/s"));
     }
 
     #[test]

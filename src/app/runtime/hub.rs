@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn event() -> Event {
-        Event::Attention { session: "serve-00000000".into(), reason: "x".into() }
+        Event::Attention { session: "serve-00000000".into(), reason: "x".into(), state: None }
     }
 
     #[test]

@@ -125,6 +125,7 @@ impl Inner {
             pid: launched.pid,
             attempt: None,
         });
+        self.ring_early(&session);
         // Its end is told after its launch, however short it is.
         self.watch_exit(&session);
         self.look_soon();
@@ -189,6 +190,7 @@ impl Inner {
             gpus: recipe.and_then(|recipe| recipe.gpus.as_deref()),
             venv: recipe.and_then(|recipe| recipe.venv.as_deref()),
             tmux_tmpdir: tmux_tmpdir.as_deref(),
+            state_dir: Some(self.paths.state_dir.as_path()).filter(|_| self.paths.own_state),
         };
         let env = build(std::env::vars_os(), &ingredients);
         if let Some(command) = command {
@@ -586,11 +588,13 @@ impl Sink for ScreenSink {
     }
 
     fn notice(&mut self, notice: Notice) {
-        let reason = match notice {
-            Notice::Bell => "bell".to_owned(),
-            Notice::EmulatorReset(reason) => format!("its screen was reset: {reason}"),
-            Notice::Title(_) => return,
-        };
-        self.inner.publish(Event::Attention { session: self.session.clone(), reason });
+        match notice {
+            Notice::Bell => self.inner.ring(&self.session),
+            Notice::EmulatorReset(reason) => {
+                let reason = format!("its screen was reset: {reason}");
+                self.inner.publish(Event::Attention { session: self.session.clone(), reason, state: None });
+            }
+            Notice::Title(_) => {}
+        }
     }
 }

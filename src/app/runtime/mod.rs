@@ -6,6 +6,7 @@
 
 mod adopt;
 mod adopted;
+mod attention;
 mod ceilings;
 mod claims;
 mod containers;
@@ -52,6 +53,7 @@ use super::error::{AppError, ErrorKind};
 use super::event::Event;
 use super::paths::Paths;
 use super::phase::Table;
+use crate::lifecycle::clock::boottime;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::Inspector;
@@ -88,6 +90,8 @@ pub(crate) struct Inner {
     inspector: Inspector,
     server: Server,
     attended: bool,
+    /// When this run began, on `CLOCK_BOOTTIME`: what asked for attention before is shown, and is no news.
+    began: f64,
     store: Store,
     /// Cookbook's data directory, where one is configured.
     cookbook: Option<tasks::Cookbook>,
@@ -123,6 +127,8 @@ struct Sessions {
     order: Vec<String>,
     last: Option<String>,
     quarantined: Vec<Quarantined>,
+    /// When the bell of a session rang that is being launched, on `CLOCK_BOOTTIME`.
+    bells: BTreeMap<String, f64>,
 }
 
 impl Runtime {
@@ -147,6 +153,7 @@ impl Runtime {
             inspector,
             server,
             attended,
+            began: boottime(),
             store,
             me,
             hub: Hub::default(),
@@ -186,6 +193,7 @@ impl Runtime {
         gpu::start(&self.inner);
         reaper::start(&self.inner);
         tasks::start(&self.inner);
+        attention::start(&self.inner);
     }
 
     /// Carries a command out.
@@ -235,6 +243,7 @@ impl Runtime {
             Command::Adopt { tmux } => inner.adopt_tmux(tmux).map(Answer::Launched),
             Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
             Command::Dismiss { session } => inner.dismiss_over(session).map(|()| Answer::Done),
+            Command::Notify(request) => inner.notify(request).map(Answer::Noted),
             Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),
             Command::Recipes {} => Ok(Answer::Recipes(inner.config.rows())),
             // The batch writes the events; there is nothing to carry out here.

@@ -31,8 +31,19 @@ const PROTOCOL: u32 = 1;
 
 impl Inner {
     pub(super) fn hello(&self) -> Answer {
-        let features =
-            ["launch", "pty", "tmux", "warden", "subscribe", "sweep", "confirm", "pidfd", "adopt", "cookbook"];
+        let features = [
+            "launch",
+            "pty",
+            "tmux",
+            "warden",
+            "subscribe",
+            "sweep",
+            "confirm",
+            "pidfd",
+            "adopt",
+            "cookbook",
+            "notify",
+        ];
         Answer::Hello(json!({
             "protocol": PROTOCOL,
             "version": env!("CARGO_PKG_VERSION"),
@@ -51,6 +62,7 @@ impl Inner {
                 self.sample_one(session);
             }
             self.look_into_again(session);
+            self.attend(session);
         }
         self.look_at_phases();
         self.look_at_gpus_once();
@@ -75,10 +87,6 @@ impl Inner {
         let stranger = tether.other_protocol().filter(|_| !over);
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
-        let sum = |values: Vec<Option<f64>>| {
-            let known: Vec<f64> = values.into_iter().flatten().collect();
-            (!known.is_empty()).then(|| known.iter().sum::<f64>())
-        };
         SessionRow {
             session: session.id.clone(),
             name: tether.name.clone(),
@@ -92,10 +100,11 @@ impl Inner {
             tokens_per_s: running.and_then(|progress| progress.tokens_per_s),
             requests: running.and_then(|progress| progress.requests),
             suggest: state.diagnosis.as_ref().filter(|_| over).and_then(|diagnosis| diagnosis.suggestion.clone()),
+            attention: state.asks(),
             pid: Some(tether.workload.identity.pid.raw()),
             verdict: state.verdict(),
             uptime_s: (!over).then(|| ((boottime() - tether.spawned_at).max(0.0) * 1000.0).round() / 1000.0),
-            cpu_pct: sum(live().map(|sampled| sampled.row.cpu_pct).collect()).map(|pct| (pct * 10.0).round() / 10.0),
+            cpu_pct: state.cpu_pct().map(|pct| (pct * 10.0).round() / 10.0),
             rss_bytes: live().filter_map(|sampled| sampled.row.rss_bytes).reduce(|a, b| a + b),
             gpu_bytes: live().filter_map(|sampled| sampled.row.gpu_bytes).reduce(|a, b| a + b),
             ports: state.sample.ports.clone(),
@@ -251,6 +260,7 @@ impl Inner {
                 format!("{} has ended: nobody reads what is typed", session.id),
             ));
         }
+        let began = boottime();
         if let Some(owned) = &session.pty {
             let cursor_keys = {
                 let screen = owned.pty.screen();
@@ -263,6 +273,7 @@ impl Inner {
                 bytes.extend(encoded.ok_or_else(|| AppError::new(ErrorKind::Usage, format!("unknown key {name:?}")))?);
             }
             owned.pty.write(bytes);
+            self.answer_now(session, began);
             return Ok(());
         }
         let (server, pane) = self.pane_of(session)?;
@@ -272,6 +283,7 @@ impl Inner {
         if !parsed.is_empty() {
             server.send_keys(&pane.pane, &parsed).map_err(|error| tmux(&error))?;
         }
+        self.answer_now(session, began);
         Ok(())
     }
 
@@ -420,7 +432,8 @@ impl super::Runtime {
     /// Types bytes into a PTY session of this run.
     pub fn type_bytes(&self, session: &str, bytes: Vec<u8>) {
         let session = self.inner.lock().by_id.get(session).cloned();
-        if let Some(owned) = session.as_ref().and_then(|session| session.pty.as_ref()) {
+        if let Some((session, owned)) = session.as_ref().and_then(|session| Some((session, session.pty.as_ref()?))) {
+            self.inner.answer(session, boottime());
             owned.pty.write(bytes);
         }
     }

@@ -79,6 +79,7 @@ impl Queued {
             ports: None,
             exit_code: None,
             signal: None,
+            attention: None,
             adopted: false,
             owner: None,
             not_after: None,

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::serving::Serving;
+use crate::app::attention::Watch;
 use crate::app::contract::{HostKind, Kind, LaunchRequest, Phase};
 use crate::app::phase::{Diagnosis, Progress, Readiness};
 use crate::lifecycle::identity::Identity;
@@ -93,6 +94,10 @@ pub(super) struct State {
     pub(super) borrowed: bool,
     /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
     pub(super) notice: Option<(f64, f64)>,
+    /// What it asks a person's attention for.
+    pub(super) attention: Watch,
+    /// When it was answered, where that is not on disk yet.
+    pub(super) unsaved_answer: Option<f64>,
     /// Whose coming and going a stop has told already.
     pub(super) told_new: BTreeSet<Identity>,
     /// See `told_new`.
@@ -146,6 +151,8 @@ impl Session {
             said_code: None,
             borrowed: false,
             notice: None,
+            attention: Watch::default(),
+            unsaved_answer: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),
             tether,

@@ -403,6 +403,7 @@ impl Idle {
             tokens_per_s: None,
             requests: None,
             suggest: None,
+            attention: None,
             pid: None,
             verdict,
             uptime_s: None,

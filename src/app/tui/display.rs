@@ -9,6 +9,7 @@ use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
+use super::notify::Notifier;
 use super::outlet::Outlet;
 
 /// Most text that is put on the clipboard; terminals cut or ignore longer ones.
@@ -23,11 +24,24 @@ pub(super) struct Display {
     /// The terminal does not show the last frame any more.
     forgotten: bool,
     motion: bool,
+    notifier: Notifier,
 }
 
 impl Display {
     pub(super) fn new(outlet: Outlet) -> Self {
-        Self { outlet, shown: Buffer::empty(Rect::ZERO), cursor: None, forgotten: true, motion: false }
+        Self {
+            outlet,
+            shown: Buffer::empty(Rect::ZERO),
+            cursor: None,
+            forgotten: true,
+            motion: false,
+            notifier: Notifier::Silent,
+        }
+    }
+
+    /// Returns the display with another way to notify.
+    pub(super) fn notifying(self, notifier: Notifier) -> Self {
+        Self { notifier, ..self }
     }
 
     /// Tells whether the terminal has taken the last frame.
@@ -77,6 +91,11 @@ impl Display {
             self.motion = wanted;
             self.outlet.push(if wanted { b"\x1b[?1003h" } else { b"\x1b[?1003l\x1b[?1002h" });
         }
+    }
+
+    /// Has the terminal say something, where it knows how.
+    pub(super) fn notify(&self, said: &str) {
+        self.outlet.push(&self.notifier.bytes(said));
     }
 
     /// Puts text on the clipboard (OSC 52).

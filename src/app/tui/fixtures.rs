@@ -44,6 +44,7 @@ pub(super) fn session(id: &str, name: &str, kind: Kind, host: HostKind, phase: P
         tokens_per_s: None,
         requests: None,
         suggest: None,
+        attention: None,
         pid: Some(4242),
         verdict: VerdictKind::Owned,
         uptime_s: Some(7_400.0),
@@ -489,6 +490,7 @@ impl Bench {
         bench.send(UiEvent::Happened(Event::Attention {
             session: "agent-0000000a".into(),
             reason: "asks for permission \x1b[5m".into(),
+            state: None,
         }));
         bench
     }

@@ -11,6 +11,7 @@
 //! | `seam` | what comes in, what goes out | yes |
 //! | `model`, `update`, `keymap`, `theme`, `view` | state, decisions, keys, colours, drawing | yes |
 //! | `decode`, `input` | terminal bytes to events, events to terminal bytes | yes |
+//! | `notify` | what the terminal outside is asked to say while somebody looks elsewhere | yes |
 //! | `reader`, `signals`, `display`, `outlet`, `terminal`, `job`, `run` | the thin shell around them | no |
 
 mod decode;
@@ -21,6 +22,7 @@ mod input;
 pub mod job;
 pub mod keymap;
 pub mod model;
+mod notify;
 mod outlet;
 mod reader;
 mod run;
@@ -31,6 +33,7 @@ pub mod theme;
 mod update;
 mod view;
 
+pub use notify::Notifier;
 pub use run::run;
 pub use seam::{Cockpit, Effect, OnStuck, Options, Outcome, Ticket, UiEvent};
 pub use theme::Theme;

@@ -44,7 +44,7 @@ pub fn run(
     options: Options,
 ) -> io::Result<Outcome> {
     let tty = Tty::open()?;
-    let terminal = Terminal::enter(&tty, options.mouse, sender.clone())?;
+    let terminal = Terminal::enter(&tty, options.mouse, options.notifier.speaks(), sender.clone())?;
     let alarm = Alarm::start(terminal.core(), options.on_stuck)?;
     let _signals = Listener::start(tty.input.try_clone()?, sender.clone(), alarm.clone())?;
     let hung_up = alarm.clone();
@@ -52,7 +52,7 @@ pub fn run(
     let link = options.link.map(|link| link.listen(sender, alarm.clone())).transpose()?;
     let shell = Job { terminal, reader, link };
     let size = shell.terminal.size();
-    let display = Display::new(shell.terminal.outlet().clone());
+    let display = Display::new(shell.terminal.outlet().clone()).notifying(options.notifier);
     let model = Model::new(size, options.theme, options.escape, Instant::now());
     let outcome = Loop::new(cockpit, events, &shell, display, model).run();
     drop(shell);
@@ -238,6 +238,7 @@ impl<'a> Loop<'a> {
                 }
                 Effect::Copy(text) => self.display.copy(&text),
                 Effect::Forward(bytes) => self.forwarded = Some(bytes),
+                Effect::Notify(said) => self.display.notify(&said),
                 Effect::Redraw => self.display.forget(),
                 Effect::Suspend if self.suspended => {}
                 Effect::Suspend => {

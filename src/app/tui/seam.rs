@@ -14,6 +14,7 @@ use crate::app::event::Event;
 use crate::pty::screen::Screen;
 
 use super::job::Link;
+use super::notify::Notifier;
 use super::theme::Theme;
 
 /// Binds an answer to the command that it answers.
@@ -103,6 +104,8 @@ pub enum Effect {
     Copy(String),
     /// Put on the clipboard what a session has written there.
     Forward(Vec<u8>),
+    /// Have the terminal outside say something.
+    Notify(String),
     /// Let the shell have the terminal.
     Suspend,
     /// Draw everything anew.
@@ -149,6 +152,8 @@ pub struct Options {
     pub escape: Chord,
     /// Whether the mouse is listened to.
     pub mouse: bool,
+    /// How the terminal outside is asked for a notification.
+    pub notifier: Notifier,
     /// The parent process that can be suspended; without it the screen cannot be.
     pub link: Option<Link>,
     /// Called when the screen was told to end and did not.
@@ -157,7 +162,14 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { theme: Theme::default(), escape: Chord::default(), mouse: true, link: None, on_stuck: None }
+        Self {
+            theme: Theme::default(),
+            escape: Chord::default(),
+            mouse: true,
+            notifier: Notifier::Silent,
+            link: None,
+            on_stuck: None,
+        }
     }
 }
 
@@ -167,6 +179,7 @@ impl fmt::Debug for Options {
             .field("theme", &self.theme)
             .field("escape", &self.escape)
             .field("mouse", &self.mouse)
+            .field("notifier", &self.notifier)
             .field("link", &self.link)
             .field("on_stuck", &self.on_stuck.is_some())
             .finish()

@@ -26,10 +26,12 @@ use crate::pty::screen::panic_is_contained;
 
 /// Alternate screen, mouse buttons and drags in the SGR encoding, bracketed paste, no cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[0m\x1b[2J\x1b[?1000h\x1b[?1002h\x1b[?1006h\x1b[?2004h\x1b[?25l";
+/// Asks the terminal to tell when somebody looks elsewhere.
+const REPORT_FOCUS: &[u8] = b"\x1b[?1004h";
 const ENTER_WITHOUT_MOUSE: &[u8] = b"\x1b[?1049h\x1b[0m\x1b[2J\x1b[?2004h\x1b[?25l";
 /// Takes everything back, whatever of it was on.
 pub(super) const LEAVE: &[u8] =
-    b"\x1b[?2026l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1006l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
+    b"\x1b[?2026l\x1b[?1004l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1006l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
 /// How long a terminal may take to read the restoring sequences.
 const PATIENCE: Duration = Duration::from_millis(120);
 
@@ -68,11 +70,13 @@ pub(super) struct Core {
     cooked: Mutex<Termios>,
     entered: AtomicBool,
     mouse: bool,
+    focus: bool,
 }
 
 impl Terminal {
-    /// Puts the screen on the terminal. `events` hears when a frame has been taken.
-    pub(super) fn enter(tty: &Tty, mouse: bool, events: Sender<UiEvent>) -> io::Result<Self> {
+    /// Puts the screen on the terminal. With `focus` it tells when somebody looks elsewhere. `events` hears when a
+    /// frame has been taken.
+    pub(super) fn enter(tty: &Tty, mouse: bool, focus: bool, events: Sender<UiEvent>) -> io::Result<Self> {
         // NO_COLOR is obeyed by the theme; crossterm's way of obeying it resets bold and reverse too.
         crossterm::style::force_color_output(true);
         let idle = events.clone();
@@ -85,6 +89,7 @@ impl Terminal {
             outlet,
             entered: AtomicBool::new(false),
             mouse,
+            focus,
         };
         let terminal = Self { core: Arc::new(core) };
         guard_against_panics(&terminal.core, events);
@@ -137,6 +142,9 @@ impl Core {
         self.entered.store(true, Ordering::SeqCst);
         unstoppable(|| tcsetattr(&self.tty, OptionalActions::Now, &raw))?;
         self.outlet.push(if self.mouse { ENTER } else { ENTER_WITHOUT_MOUSE });
+        if self.focus {
+            self.outlet.push(REPORT_FOCUS);
+        }
         Ok(())
     }
 

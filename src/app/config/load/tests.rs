@@ -4,7 +4,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use tempfile::TempDir;
 
-use super::super::model::Theme;
+use super::super::model::{Notify, Theme};
 use super::super::trust::{trust, trust_seen};
 use super::*;
 use crate::app::contract::{CommandLine, Kind};
@@ -165,6 +165,18 @@ fn errors_name_the_file() {
     fs::write(&path, vec![b'#'; 2 << 20]).unwrap();
     let error = world.load(None).unwrap_err().to_string();
     assert_eq!(error, format!("failed to read {}: it is longer than 1 MiB", path.display()));
+}
+
+#[test]
+fn a_notification_is_asked_of_the_terminal_unless_somebody_says_otherwise() {
+    let world = World::new();
+    assert_eq!(world.load(None).unwrap().ui.notify, Notify::Terminal);
+    let path = world.write(USER, "[ui]\nnotify = 'none'\n");
+    assert_eq!(world.load(None).unwrap().ui.notify, Notify::None);
+    fs::write(&path, "[ui]\nnotify = 'desktop'\n").unwrap();
+    let error = world.load(None).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("{}:2: ", path.display())), "{error}");
+    assert!(error.contains("notify") && error.contains("none") && error.contains("terminal"), "{error}");
 }
 
 #[test]

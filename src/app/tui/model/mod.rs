@@ -176,6 +176,10 @@ pub struct Model {
     pub(super) chord_at: Option<Instant>,
     /// Until when keys do nothing.
     pub(super) deaf_until: Option<Instant>,
+    /// The terminal outside has told that somebody looks elsewhere.
+    pub(super) looks_elsewhere: bool,
+    /// When it was last asked to say something.
+    pub(super) notified_at: Option<Instant>,
     pub(super) started: Instant,
 }
 
@@ -211,6 +215,8 @@ impl Model {
             watched: None,
             chord_at: None,
             deaf_until: None,
+            looks_elsewhere: false,
+            notified_at: None,
             started: now,
         }
     }

@@ -1,6 +1,7 @@
 //! What the runtime says. Pure.
 
 use super::super::model::{Act, ErrorBox, Overlay, Pending, Reading, describe, receipt_line};
+use super::super::notify;
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
 use super::Turn;
@@ -40,7 +41,7 @@ impl Turn<'_> {
             Event::ProcessGone { session, pid, .. } if self.model.tree.session.as_ref() == Some(session) => {
                 self.model.tree.mark_gone(*pid, self.now);
             }
-            Event::Attention { session, reason } => {
+            Event::Attention { session, reason, .. } => {
                 self.model.attention.insert(session.clone(), reason.clone());
             }
             Event::Launched { .. }
@@ -52,6 +53,9 @@ impl Turn<'_> {
             | Event::Survivor { .. }
             | Event::Exited { .. }
             | Event::Lagged { .. } => {}
+        }
+        if let Some(said) = notify::said(self.model, event, self.now) {
+            self.effects.push(Effect::Notify(said));
         }
         let (mut tone, text, notable) = describe(event, &self.model.sessions);
         if let Event::Exited { session, .. } = event

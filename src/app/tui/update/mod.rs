@@ -75,11 +75,9 @@ impl Turn<'_> {
             UiEvent::Note(text) => self.note(Tone::Plain, &text),
             UiEvent::Suspend => self.effects.push(Effect::Suspend),
             UiEvent::Hangup | UiEvent::Terminate => self.effects.push(Effect::Quit),
-            UiEvent::Input(Input::FocusGained | Input::FocusLost)
-            | UiEvent::ScreenChanged
-            | UiEvent::Tick
-            | UiEvent::Resume
-            | UiEvent::Drawn => {}
+            UiEvent::Input(Input::FocusGained) => self.model.looks_elsewhere = false,
+            UiEvent::Input(Input::FocusLost) => self.model.looks_elsewhere = true,
+            UiEvent::ScreenChanged | UiEvent::Tick | UiEvent::Resume | UiEvent::Drawn => {}
         }
     }
 

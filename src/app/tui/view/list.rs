@@ -124,7 +124,7 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     };
     row.put(if selected { "▌" } else { " " }, theme.accent());
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict))).gap(1);
-    let attention = model.attention.contains_key(&session.session);
+    let attention = session.attention.is_some() || model.attention.contains_key(&session.session);
     let columns = memory + cpu + uptime + host + pid + state;
     let marks = [session.adopted, attention].into_iter().filter(|mark| *mark).count();
     let width = row.room().saturating_sub(columns + 2 * u16::try_from(marks).unwrap_or(2));
@@ -192,6 +192,10 @@ pub(super) fn state(model: &Model, session: &SessionRow) -> (String, Tone) {
         (_, verdict @ (VerdictKind::Foreign | VerdictKind::Unverifiable)) => {
             (verdict.name().to_owned(), verdict_tone(verdict))
         }
+        (Phase::Running, VerdictKind::Owned | VerdictKind::Gone) if let Some(asks) = &session.attention => (
+            if asks.guess { format!("{} (guess)", asks.state.name()) } else { asks.state.name().to_owned() },
+            Tone::Warn,
+        ),
         // The number comes first: where there is little room it stays.
         (phase, VerdictKind::Owned | VerdictKind::Gone) => match session.progress_pct {
             Some(percent) => (format!("{percent:.0}% {}", phase.name()), tone),

@@ -202,6 +202,7 @@ fn ten_thousand_events_do_no_harm() {
                 | Effect::Copy(_)
                 | Effect::Forward(_)
                 | Effect::Suspend
+                | Effect::Notify(_)
                 | Effect::Redraw
                 | Effect::Quit => {}
             }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use crossterm::event::Event as Input;
+
 use super::super::super::seam::{Effect, UiEvent};
+use crate::app::attention::{Attention, Want};
 use crate::app::contract::{HostKind, Kind, Phase, Tree};
 use crate::app::event::Event;
 use crate::app::tui::fixtures::{self, Bench};
@@ -124,6 +127,51 @@ fn attention_lasts_until_the_session_is_selected() {
 }
 
 #[test]
+fn what_asks_is_marked_with_a_word_until_it_is_answered() {
+    let mut bench = Bench::full(140, 40);
+    let mut rows = fixtures::sessions();
+    let asks = |state: Want| Attention { state, message: None, since_s: 1.0, verified: true, guess: state.is_guess() };
+    for (state, word) in [
+        (Want::Waiting, "! waiting"),
+        (Want::Done, "! done"),
+        (Want::Bell, "! bell (guess)"),
+        (Want::Busy, "! busy (guess)"),
+    ] {
+        let row = rows.iter_mut().find(|row| row.phase == Phase::Running).expect("one that runs");
+        row.attention = Some(asks(state));
+        bench.send(UiEvent::Sessions(rows.clone()));
+        assert!(bench.draw().contains(word), "{word}: {}", bench.draw());
+    }
+    for row in &mut rows {
+        row.attention = None;
+    }
+    bench.send(UiEvent::Sessions(rows));
+    assert!(!bench.draw().contains("! busy"), "{}", bench.draw());
+}
+
+#[test]
+fn somebody_who_looks_elsewhere_is_told() {
+    let mut bench = Bench::full(140, 40);
+    let asks = || {
+        let reason = "waiting: \x1b]0;its own words".to_owned();
+        UiEvent::Happened(Event::Attention { session: "serve-1a2b3c4d".into(), reason, state: Some(Want::Waiting) })
+    };
+    let said = |effects: Vec<Effect>| {
+        effects.into_iter().filter(|effect| matches!(effect, Effect::Notify(_))).collect::<Vec<_>>()
+    };
+    let silent: Vec<Effect> = Vec::new();
+    assert_eq!(said(bench.send(asks())), silent, "they look here");
+    bench.send(UiEvent::Input(Input::FocusLost));
+    assert_eq!(said(bench.send(asks())), [Effect::Notify("qwen-coder-32b: waiting".into())]);
+    assert_eq!(said(bench.send(asks())), silent, "not in bursts");
+    bench.now += Duration::from_secs(3);
+    assert_eq!(said(bench.send(asks())).len(), 1);
+    bench.now += Duration::from_secs(3);
+    bench.send(UiEvent::Input(Input::FocusGained));
+    assert_eq!(said(bench.send(asks())), silent, "they are back");
+}
+
+#[test]
 fn events_become_words_and_the_noisy_ones_stay_in_the_log() {
     let session = || "serve-1a2b3c4d".to_owned();
     let cases = [
@@ -189,7 +237,11 @@ fn events_become_words_and_the_noisy_ones_stay_in_the_log() {
             "n runs again: restart 2, pid 8",
             true,
         ),
-        (Event::Attention { session: "gone-1".into(), reason: "asks".into() }, "gone-1 wants you: asks", true),
+        (
+            Event::Attention { session: "gone-1".into(), reason: "asks".into(), state: None },
+            "gone-1 wants you: asks",
+            true,
+        ),
         (Event::Lagged { missed: 3 }, "3 events were missed", true),
         (
             Event::Receipt { session: session(), receipt: Box::new(fixtures::clean_receipt()) },

@@ -1,0 +1,239 @@
+//! Reads what agents leave by `notify`, guesses where they leave nothing, and tells who asks for attention.
+//!
+//! One thread looks at all sessions, at once when a note is left and once a second anyway. Nothing here draws, and
+//! whoever types only takes note of it: the thread writes it down.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::Read;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
+
+use super::session::{Session, State};
+use super::{Inner, Runtime};
+use crate::app::attention::{Answered, Attention, FILE_MAX, Note, Noted, NotifyRequest};
+use crate::app::contract::Phase;
+use crate::app::error::AppError;
+use crate::app::event::Event;
+use crate::app::notify::note;
+use crate::lifecycle::clock::{boottime, timespec};
+use crate::lifecycle::store::write_json;
+
+/// Time between two looks where nothing is heard.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Starts the thread; it ends with the runtime.
+pub(super) fn start(inner: &Arc<Inner>) {
+    let weak = Arc::downgrade(inner);
+    // Without one, notes are heard of a second later.
+    let ear = inner.store.note_path("").parent().and_then(|directory| listen(directory).ok());
+    std::thread::spawn(move || {
+        while let Some(inner) = weak.upgrade() {
+            if inner.is_closing() {
+                return;
+            }
+            for session in inner.all() {
+                inner.attend(&session);
+            }
+            drop(inner);
+            wait(ear.as_ref());
+        }
+    });
+}
+
+fn listen(directory: &Path) -> rustix::io::Result<OwnedFd> {
+    let ear = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    inotify::add_watch(&ear, directory, WatchFlags::MOVED_TO | WatchFlags::ONLYDIR)?;
+    Ok(ear)
+}
+
+/// Waits for a new note, at most until the next look is due.
+fn wait(ear: Option<&OwnedFd>) {
+    let until = Instant::now() + TICK;
+    let Some(ear) = ear else { return std::thread::sleep(TICK) };
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let mut fds = [PollFd::new(ear, PollFlags::IN)];
+        match poll(&mut fds, Some(&timespec(left))) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
+            Ok(_) => {}
+            Err(_) => return std::thread::sleep(left),
+        }
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        let mut names = inotify::Reader::new(ear, &mut buffer);
+        let mut heard = false;
+        while let Ok(event) = names.next() {
+            let name = event.file_name().map(CStr::to_bytes).unwrap_or_default();
+            heard |= [&b".note"[..], b".seen"].iter().any(|end| name.ends_with(end));
+        }
+        if heard {
+            return;
+        }
+    }
+}
+
+impl Inner {
+    /// Looks at what a session has left, writes down that it was answered, and tells what is new.
+    pub(super) fn attend(&self, session: &Session) {
+        let (note, seen) = (self.read_note(session), self.read_answer(session));
+        let printed = self.printed_at(session);
+        let now = boottime();
+        let (news, answer) = {
+            let mut state = session.state();
+            let (over, cpu) = (state.settled || state.phase().0.is_over(), state.cpu_pct());
+            // A server that answers may compute as long as it likes.
+            let speaks = matches!(state.phase().0, Phase::Ready | Phase::Idle);
+            let watch = &mut state.attention;
+            watch.hear(note);
+            if let Some(seen) = seen {
+                watch.answer(seen);
+            }
+            watch.observe(now, cpu, printed.filter(|_| !speaks));
+            let news = watch.news(now, self.began);
+            (news.filter(|_| !over), std::mem::take(&mut state.unsaved_answer))
+        };
+        if let Some(at) = answer {
+            let answered = Answered { boot_id: self.inspector.boot_id().map(str::to_owned), at };
+            if let Err(error) = write_json(&self.store.seen_path(&session.id), &answered) {
+                tracing::warn!(session = session.id, %error, "other managers do not hear that it was answered");
+            }
+        }
+        if let Some(attention) = news {
+            let (session, reason) = (session.id.clone(), attention.reason());
+            self.publish(Event::Attention { session, reason, state: Some(attention.state) });
+        }
+    }
+
+    /// Takes note that somebody types into a session: whatever it asked for until then is answered, and not what it
+    /// asks for in return. Touches no disk.
+    pub(super) fn answer(&self, session: &Session, at: f64) {
+        let mut state = session.state();
+        if state.attention.answer(at) {
+            state.unsaved_answer = Some(at);
+            drop(state);
+            self.changed();
+        }
+    }
+
+    /// As [`Self::answer`], for a session whose notes nobody may have read yet, and at once on disk.
+    pub(super) fn answer_now(&self, session: &Session, at: f64) {
+        self.attend(session);
+        self.answer(session, at);
+        self.attend(session);
+    }
+
+    /// Leaves a note for a session by its id, its unique name, or `$last`; else for the one that we run in.
+    pub(super) fn notify(&self, request: &NotifyRequest) -> Result<Noted, AppError> {
+        let session = request.session.as_deref().map(|reference| self.find(reference)).transpose()?;
+        let request = NotifyRequest { session: session.as_ref().map(|session| session.id.clone()), ..request.clone() };
+        let noted = note(&self.store, &self.inspector, &request)?;
+        if let Some(session) = session {
+            self.attend(&session);
+        }
+        Ok(noted)
+    }
+
+    /// Takes note of a bell. One that rings before its session is known waits for [`Self::ring_early`].
+    pub(super) fn ring(&self, id: &str) {
+        let now = boottime();
+        let session = {
+            let mut sessions = self.lock();
+            let known = sessions.by_id.get(id).cloned();
+            if known.is_none() {
+                sessions.bells.insert(id.to_owned(), now);
+            }
+            known
+        };
+        if let Some(session) = session {
+            self.rang(&session, now);
+        }
+    }
+
+    /// Tells of a bell that rang while a session was being launched.
+    pub(super) fn ring_early(&self, session: &Session) {
+        let at = self.lock().bells.remove(&session.id);
+        if let Some(at) = at {
+            self.rang(session, at);
+        }
+    }
+
+    fn rang(&self, session: &Session, at: f64) {
+        // Bound to a name: the state is not held while others are told.
+        let is_first = session.state().attention.ring(at);
+        if is_first {
+            self.attend(session);
+        }
+    }
+
+    fn read_note(&self, session: &Session) -> Option<Note> {
+        let bytes = read(&self.store.note_path(&session.id))?;
+        // A note of an earlier run says nothing of this one.
+        let since = {
+            let state = session.state();
+            let began = state.tether.restarts.as_ref().and_then(|restarts| restarts.began);
+            began.map_or(state.tether.spawned_at, |began| began.max(state.tether.spawned_at))
+        };
+        let boot_id = self.inspector.boot_id();
+        let parsed = Note::parse(&bytes, &session.id, boot_id, since, boottime());
+        parsed.inspect_err(|reason| tracing::debug!(session = session.id, reason, "a note is not taken")).ok()
+    }
+
+    fn read_answer(&self, session: &Session) -> Option<f64> {
+        let answered: Answered = serde_json::from_slice(&read(&self.store.seen_path(&session.id))?).ok()?;
+        let same_boot = answered.boot_id.as_deref() == self.inspector.boot_id();
+        Some(answered.at).filter(|at| same_boot && (0.0..=boottime()).contains(at))
+    }
+
+    /// Returns when a session printed last, on `CLOCK_BOOTTIME`: its log grows with all that it prints.
+    fn printed_at(&self, session: &Session) -> Option<f64> {
+        let written = std::fs::metadata(self.store.log_path(&session.id)).and_then(|log| log.modified()).ok()?;
+        // A clock that was set back makes it now.
+        Some(boottime() - written.elapsed().unwrap_or_default().as_secs_f64())
+    }
+}
+
+/// Reads a small file; `None` where there is none, or it is not small.
+fn read(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let length = File::open(path).ok()?.take(FILE_MAX + 1).read_to_end(&mut bytes).ok()?;
+    (length as u64 <= FILE_MAX).then_some(bytes)
+}
+
+impl State {
+    /// Returns what the session asks attention for. What has ended asks for nothing: its phase says it.
+    pub(super) fn asks(&self) -> Option<Attention> {
+        let over = self.settled || self.phase().0.is_over();
+        self.attention.attention(boottime()).filter(|_| !over)
+    }
+
+    /// Returns the percent of one core that all members together use; `None` where nothing is known.
+    pub(super) fn cpu_pct(&self) -> Option<f64> {
+        use crate::lifecycle::verdict::VerdictKind;
+        let live = self.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
+        live.filter_map(|sampled| sampled.row.cpu_pct).reduce(|a, b| a + b)
+    }
+}
+
+impl Runtime {
+    /// Takes note of a bell that the view of a session in tmux has heard.
+    pub fn ring(&self, session: &str) {
+        self.inner.ring(session);
+    }
+
+    /// Takes note that somebody types into a session. Does not wait.
+    pub fn answer(&self, session: &str) {
+        let session = self.inner.lock().by_id.get(session).cloned();
+        if let Some(session) = session {
+            self.inner.answer(&session, boottime());
+        }
+    }
+}
