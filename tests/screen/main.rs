@@ -9,6 +9,7 @@ mod attach;
 mod clipboard;
 mod finding;
 mod kept;
+mod marks;
 mod orphans;
 mod why;
 

@@ -56,11 +56,16 @@ impl Inner {
                 sessions.order.push(id);
             }
         }
-        // Ours stay until they are dismissed; of others we know only what is on disk.
+        // Ours stay until they are dismissed; of others we know only what is on disk. The record of one that we are
+        // stopping goes a moment before that is over.
+        let is_settled = |session: &Session| {
+            let state = session.state();
+            state.stopping || state.settled
+        };
         let dropped: Vec<String> = sessions
             .by_id
             .values()
-            .filter(|session| session.request.is_none() && !on_disk.contains(&session.id) && !session.state().settled)
+            .filter(|session| session.request.is_none() && !on_disk.contains(&session.id) && !is_settled(session))
             .map(|session| session.id.clone())
             .collect();
         for id in dropped {

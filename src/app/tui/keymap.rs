@@ -111,6 +111,10 @@ pub enum Action {
     Tree,
     /// Tells why a process is what it is.
     Why,
+    /// Marks a session.
+    Mark,
+    /// Goes to the next session that wants to be looked at.
+    Attention,
     /// Filters the list.
     Find,
     /// Opens the command palette.
@@ -287,6 +291,8 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('w')], Action::Why, "why", "why the selected process is what it is, and what a stop does to it"),
     bind(&[Panes], &[c('z')], Action::Zoom, "zoom", "give the pane the whole screen, and back"),
     bind(&[Panes], &[c('/')], Action::Find, "filter", "show only the sessions that match what is typed"),
+    bind(&[Panes], &[c(' ')], Action::Mark, "mark", "mark: stop, force, restart, sweep and dismiss act on all marked"),
+    bind(&[Panes], &[c('!'), c('n')], Action::Attention, "", "to the next session that wants you, or has failed"),
     bind(&[Panes], &[c(':')], Action::Palette, "commands", "find any command or session by its words"),
     bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
     bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),
@@ -313,7 +319,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Filter, Palette], &[k(KeyCode::PageDown)], Action::PageDown, "", "one page down"),
     bind(&[Panes], &[k(KeyCode::Tab)], Action::NextPane, "", "next pane"),
     bind(&[Panes], &[k(KeyCode::BackTab)], Action::PreviousPane, "", "pane before"),
-    bind(&[Panes], &[k(KeyCode::Esc)], Action::Back, "", "back: live screen, no zoom, session list, no filter"),
+    bind(
+        &[Panes],
+        &[k(KeyCode::Esc)],
+        Action::Back,
+        "",
+        "back: live screen, no zoom, session list, no filter, no marks",
+    ),
     bind(&[Preview], &[k(KeyCode::Enter), c('y')], Action::Confirm, "do it", "signal exactly what is shown"),
     bind(&[Preview], &[c(' ')], Action::Choose, "end a kept one", "end the selected kept process, too, or keep it"),
     bind(&[Preview], &[c('a')], Action::Scope, "", "sweep or reap this session, or all"),

@@ -9,12 +9,13 @@ mod field;
 mod filter;
 mod fuzzy;
 mod log;
+mod many;
 mod overlay;
 mod palette;
 mod sessions;
 mod tree;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::app::config::{Chord, RecipeRow};
@@ -32,8 +33,9 @@ pub use field::Field;
 pub use filter::Filter;
 pub use log::{Log, LogLine};
 pub(super) use log::{describe, receipt_line};
-pub(super) use overlay::dry_run;
+pub use many::{Item, Many, ManyAct};
 pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
+pub(super) use overlay::{Confirmed, dry_run};
 pub use palette::{Entry, Palette};
 pub use sessions::{ListLine, Sessions};
 pub use tree::{TreeLine, TreeState};
@@ -90,6 +92,8 @@ impl ScreenFacts {
 pub(super) enum Shown {
     /// The preview of this ticket, with its plan, after so many changes.
     Preview(Ticket, u32),
+    /// The preview of many with this number.
+    Many(Ticket),
     /// The question before the end.
     Quit,
 }
@@ -99,6 +103,8 @@ pub(super) enum Shown {
 pub(super) enum Pending {
     /// The dry run behind the preview on the screen.
     Plan,
+    /// A dry run behind the preview of an act on many.
+    PlanOfMany,
     /// The dry run of a session that ends with us, behind the question before the end.
     QuitPlan(String),
     /// The real thing.
@@ -126,6 +132,8 @@ pub struct Model {
     pub sessions: Sessions,
     /// Id of the selected session.
     pub selected: Option<String>,
+    /// Sessions that are marked.
+    pub marked: BTreeSet<String>,
     /// Sessions that want to be looked at, and why.
     pub attention: BTreeMap<String, String>,
     /// The processes of the selected session.
@@ -185,6 +193,7 @@ impl Model {
         Self {
             sessions: Sessions::default(),
             selected: None,
+            marked: BTreeSet::new(),
             attention: BTreeMap::new(),
             tree: TreeState::default(),
             recipes: Vec::new(),
@@ -228,7 +237,7 @@ impl Model {
     /// Returns what the keys go to.
     pub fn context(&self) -> Context {
         match self.overlays.last() {
-            Some(Overlay::Preview(_)) => Context::Preview,
+            Some(Overlay::Preview(_) | Overlay::Many(_)) => Context::Preview,
             Some(Overlay::Reader(_)) => Context::Reader,
             Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
             Some(Overlay::Launch(_)) => Context::Menu,
@@ -280,8 +289,10 @@ impl Model {
             Overlay::Preview(preview) if preview.plan.is_some() && !preview.drawn => {
                 Some(Shown::Preview(preview.ticket, preview.revision))
             }
+            Overlay::Many(many) if many.is_planned() && !many.drawn => Some(Shown::Many(many.serial)),
             Overlay::Quit(quit) if !quit.drawn => Some(Shown::Quit),
             Overlay::Preview(_)
+            | Overlay::Many(_)
             | Overlay::Quit(_)
             | Overlay::Reader(_)
             | Overlay::Launch(_)
@@ -302,6 +313,7 @@ impl Model {
                     preview.drawn = true;
                     preview.not_before = (preview.note.is_some() && *revision == 0).then(|| now + UNASKED);
                 }
+                (Overlay::Many(many), Shown::Many(serial)) if many.serial == *serial => many.drawn = many.is_planned(),
                 (Overlay::Quit(quit), Shown::Quit) => quit.drawn = true,
                 _ => {}
             }

@@ -7,6 +7,7 @@
 mod answers;
 mod finding;
 mod keys;
+mod marks;
 mod overlays;
 mod pointer;
 #[cfg(test)]

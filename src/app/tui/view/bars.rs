@@ -94,7 +94,11 @@ fn is_of_use(model: &Model, action: Action) -> bool {
         Action::Focus | Action::Why | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
             model.selected.is_some() || !model.overlays.is_empty()
         }
-        Action::Confirm => !matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if preview.plan.is_none()),
+        Action::Confirm => match model.overlays.last() {
+            Some(Overlay::Preview(preview)) => preview.plan.is_some(),
+            Some(Overlay::Many(many)) => many.is_planned(),
+            _ => true,
+        },
         Action::Reap | Action::Adopt => model.current().is_some_and(|row| model.sessions.is_orphan(&row.session)),
         Action::Choose => {
             matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if !preview.choices().is_empty())

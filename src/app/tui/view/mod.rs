@@ -13,6 +13,7 @@ mod human;
 mod launch;
 pub(super) mod layout;
 mod list;
+mod many;
 mod paint;
 mod palette;
 mod preview;

@@ -234,6 +234,29 @@ fn finding() {
 }
 
 #[test]
+fn many() {
+    check("marked", |bench| {
+        bench.press("  ");
+    });
+    check("many_stop", |bench| {
+        bench.press("  ");
+        let effects = bench.press("x");
+        let mut plan = fixtures::plan();
+        (plan.refused, plan.unverified, plan.lookalikes) = (Vec::new(), Vec::new(), Vec::new());
+        plan.plan = plan.plan.map(|rows| rows.into_iter().take(2).collect());
+        for effect in &effects {
+            if let crate::app::tui::seam::Effect::Run { ticket, .. } = effect {
+                let result = Ok(Answer::Receipt(Box::new(plan.clone())));
+                bench.send(UiEvent::Answered { ticket: *ticket, result });
+            }
+        }
+    });
+    check("many_dismiss", |bench| {
+        bench.press("/build<Enter> <Esc>/fix<Enter> <Esc>f");
+    });
+}
+
+#[test]
 fn orphans_in_their_group() {
     check("orphan_group", |bench| {
         bench.send(UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())));

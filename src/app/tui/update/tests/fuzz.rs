@@ -230,7 +230,9 @@ fn every_size_draws_every_dialog() {
         (2, 100),
     ]);
     for (cols, rows) in sizes {
-        for keys in ["", "<Enter>", "<Tab>", "t", "z", "?", "e", "s", "s:abc", "q", "x", "/se", ":st", ":zzz", "w"] {
+        for keys in
+            ["", "<Enter>", "<Tab>", "t", "z", "?", "e", "s", "s:abc", "q", "x", "/se", ":st", ":zzz", "w", "  x"]
+        {
             let mut bench = Bench::full(cols, rows);
             let effects = bench.press(keys);
             if keys == "x" {

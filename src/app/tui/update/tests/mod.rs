@@ -4,6 +4,7 @@ mod finding;
 mod fuzz;
 mod keys;
 mod launch;
+mod marks;
 mod orphans;
 mod pointer;
 mod sessions;
