@@ -8,6 +8,7 @@
 mod attach;
 mod clipboard;
 mod finding;
+mod history;
 mod kept;
 mod marks;
 mod orphans;

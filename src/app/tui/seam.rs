@@ -14,6 +14,7 @@ use crate::app::event::Event;
 use crate::pty::screen::Screen;
 
 use super::job::Link;
+use super::model::Frozen;
 use super::theme::Theme;
 
 /// Binds an answer to the command that it answers.
@@ -53,6 +54,10 @@ pub enum UiEvent {
         /// What it wrote, decoded and bounded.
         bytes: Vec<u8>,
     },
+    /// The text of a terminal, as it was asked for.
+    Frozen(Box<Frozen>),
+    /// The editor has ended; `Err` says why it did not begin.
+    Edited(Result<(), String>),
     /// What can be launched.
     Recipes(Vec<RecipeRow>),
     /// Something else that a person should read.
@@ -103,6 +108,10 @@ pub enum Effect {
     Copy(String),
     /// Put on the clipboard what a session has written there.
     Forward(Vec<u8>),
+    /// Send the text of the selected terminal, history and all, as [`UiEvent::Frozen`].
+    Freeze,
+    /// Let an editor have the terminal, with a text in a file.
+    Edit(String),
     /// Let the shell have the terminal.
     Suspend,
     /// Draw everything anew.

@@ -7,7 +7,9 @@
 mod ask;
 mod field;
 mod filter;
+mod frozen;
 mod fuzzy;
+mod history;
 mod log;
 mod many;
 mod overlay;
@@ -31,6 +33,9 @@ pub use ask::Ask;
 pub(super) use ask::seconds;
 pub use field::Field;
 pub use filter::Filter;
+pub use frozen::Frozen;
+pub(super) use history::Purpose;
+pub use history::{History, Search, Selection};
 pub use log::{Log, LogLine};
 pub(super) use log::{describe, receipt_line};
 pub use many::{Item, Many, ManyAct};
@@ -160,6 +165,12 @@ pub struct Model {
     pub scroll: usize,
     /// Which sessions the list shows; all without it.
     pub filter: Option<Filter>,
+    /// The terminal that is looked back in.
+    pub history: Option<History>,
+    /// What the text of the terminal was asked for.
+    pub(super) freezing: Option<Purpose>,
+    /// Where the left button went down in the terminal: row and column.
+    pub(super) pressed: Option<(u16, u16)>,
     /// First row of the list that is shown.
     pub list_top: usize,
     /// Dialogs, the topmost last.
@@ -207,6 +218,9 @@ impl Model {
             tree_wanted: None,
             scroll: 0,
             filter: None,
+            history: None,
+            freezing: None,
+            pressed: None,
             list_top: 0,
             overlays: Vec::new(),
             theme,
@@ -246,6 +260,10 @@ impl Model {
             Some(Overlay::Error(_)) => Context::Error,
             Some(Overlay::Quit(_)) => Context::Quit,
             None if self.focused => Context::Terminal,
+            None if let Some(history) = &self.history => {
+                let typing = history.search.as_ref().is_some_and(|search| search.typing);
+                if typing { Context::Search } else { Context::History }
+            }
             None if self.filter.as_ref().is_some_and(|filter| filter.typing) => Context::Filter,
             None => Context::Panes,
         }

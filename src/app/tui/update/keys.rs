@@ -7,7 +7,8 @@ use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
 use super::super::model::{
-    Act, Ask, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, QuitBox, Reader, Reading, TreeLine, dry_run,
+    Act, Ask, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader, Reading, TreeLine,
+    dry_run,
 };
 use super::super::seam::Effect;
 use super::super::theme::Tone;
@@ -56,7 +57,9 @@ impl Turn<'_> {
             Action::Zoom => self.zoom(),
             Action::Tree => self.toggle_tree(),
             Action::Why => self.why(),
+            Action::Find if self.model.pane == Pane::Screen => self.look_back(Purpose::Search),
             Action::Find => self.find(),
+            Action::LookBack => self.look_back(Purpose::Browse),
             Action::Palette => self.model.overlays.push(Overlay::Palette(Palette::default())),
             Action::Events => self.read(Reading::Events),
             Action::Receipt => match self.model.last_receipt() {
@@ -79,6 +82,15 @@ impl Turn<'_> {
             Action::Quit => self.quit(),
             Action::Redraw => self.effects.push(Effect::Redraw),
             Action::Leave
+            | Action::Left
+            | Action::Right
+            | Action::LineStart
+            | Action::LineEnd
+            | Action::Select
+            | Action::SelectRows
+            | Action::Next
+            | Action::Previous
+            | Action::Edit
             | Action::Confirm
             | Action::Close
             | Action::Scope
@@ -181,7 +193,7 @@ impl Turn<'_> {
     }
 
     /// Makes the terminal visible.
-    fn show_screen(&mut self) {
+    pub(super) fn show_screen(&mut self) {
         self.model.pane = Pane::Screen;
         match arrangement(self.model.size) {
             Arrangement::Stacked if !self.model.zoom => self.model.tree_wanted = Some(false),

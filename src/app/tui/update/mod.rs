@@ -6,6 +6,7 @@
 
 mod answers;
 mod finding;
+mod history;
 mod keys;
 mod marks;
 mod overlays;
@@ -72,11 +73,14 @@ impl Turn<'_> {
             UiEvent::Answered { ticket, result } => self.answered(ticket, result),
             UiEvent::Happened(event) => self.happened(&event),
             UiEvent::Clipboard { session, bytes } => self.forward(&session, bytes),
+            UiEvent::Frozen(frozen) => self.frozen(*frozen),
+            UiEvent::Edited(Err(why)) => self.note(Tone::Bad, &why),
             UiEvent::Recipes(recipes) => self.model.recipes = recipes,
             UiEvent::Note(text) => self.note(Tone::Plain, &text),
             UiEvent::Suspend => self.effects.push(Effect::Suspend),
             UiEvent::Hangup | UiEvent::Terminate => self.effects.push(Effect::Quit),
             UiEvent::Input(Input::FocusGained | Input::FocusLost)
+            | UiEvent::Edited(Ok(()))
             | UiEvent::ScreenChanged
             | UiEvent::Tick
             | UiEvent::Resume
@@ -98,7 +102,7 @@ impl Turn<'_> {
             && matches!(key.code, KeyCode::Char(_))
             && !matches!(
                 self.model.context(),
-                Context::Terminal | Context::Line | Context::Ask | Context::Filter | Context::Palette
+                Context::Terminal | Context::Line | Context::Ask | Context::Filter | Context::Palette | Context::Search
             )
             && !is_chord(self.model.escape, key)
         {
@@ -122,6 +126,7 @@ impl Turn<'_> {
             }
             Context::Panes => self.pane_key(key),
             Context::Filter => self.filter_key(key),
+            context @ (Context::History | Context::Search) => self.history_key(context, key),
             context @ (Context::Preview
             | Context::Reader
             | Context::Menu
@@ -167,6 +172,7 @@ impl Turn<'_> {
                 }
             }
             Context::Filter => self.type_filter(|line| line.insert(text)),
+            Context::Search => self.type_search(|line| line.insert(text)),
             Context::Palette => {
                 if let Some(Overlay::Palette(palette)) = self.model.overlays.last_mut() {
                     palette.line.insert(text);
@@ -174,7 +180,13 @@ impl Turn<'_> {
                 }
             }
             // Anywhere else a paste would press keys.
-            Context::Panes | Context::Preview | Context::Reader | Context::Menu | Context::Error | Context::Quit => {}
+            Context::Panes
+            | Context::History
+            | Context::Preview
+            | Context::Reader
+            | Context::Menu
+            | Context::Error
+            | Context::Quit => {}
         }
     }
 
@@ -260,5 +272,6 @@ impl Turn<'_> {
             model.pane = if layout.screen.is_some() { Pane::Screen } else { Pane::List };
         }
         view::settle(model, &layout);
+        self.settle_history();
     }
 }

@@ -74,6 +74,16 @@ impl Turn<'_> {
             | Action::Tree
             | Action::Why
             | Action::Find
+            | Action::LookBack
+            | Action::Left
+            | Action::Right
+            | Action::LineStart
+            | Action::LineEnd
+            | Action::Select
+            | Action::SelectRows
+            | Action::Next
+            | Action::Previous
+            | Action::Edit
             | Action::Mark
             | Action::Attention
             | Action::Palette

@@ -9,6 +9,7 @@ mod dialog;
 mod doc;
 mod frame;
 mod help;
+mod history;
 mod human;
 mod launch;
 pub(super) mod layout;

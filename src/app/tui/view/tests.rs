@@ -257,6 +257,16 @@ fn many() {
 }
 
 #[test]
+fn looking_back() {
+    check("look_back", |bench| {
+        bench.freeze("[/line 4\\d<Enter>NVkk");
+    });
+    check("search", |bench| {
+        bench.freeze("[/読");
+    });
+}
+
+#[test]
 fn orphans_in_their_group() {
     check("orphan_group", |bench| {
         bench.send(UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())));

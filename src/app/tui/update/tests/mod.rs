@@ -2,6 +2,7 @@
 
 mod finding;
 mod fuzz;
+mod history;
 mod keys;
 mod launch;
 mod marks;
