@@ -10,6 +10,7 @@ mod clipboard;
 mod finding;
 mod history;
 mod kept;
+mod live;
 mod marks;
 mod orphans;
 mod why;

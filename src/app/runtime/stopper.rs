@@ -287,6 +287,7 @@ impl Inner {
             }
         };
         receipt.containment = containment;
+        receipt.grace_s = how.dry_run.then_some(grace_s);
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);

@@ -10,6 +10,7 @@ mod filter;
 mod frozen;
 mod fuzzy;
 mod history;
+mod live;
 mod log;
 mod many;
 mod overlay;
@@ -36,6 +37,7 @@ pub use filter::Filter;
 pub use frozen::Frozen;
 pub(super) use history::Purpose;
 pub use history::{History, Search, Selection};
+pub use live::{Live, Stage};
 pub use log::{Log, LogLine};
 pub(super) use log::{describe, receipt_line};
 pub use many::{Item, Many, ManyAct};
@@ -179,6 +181,8 @@ pub struct Model {
     pub theme: Theme,
     /// The chord that leaves a terminal.
     pub escape: Chord,
+    /// Stops of ours that are under way, as they are seen.
+    pub live: Vec<Live>,
     /// The sessions with a stop or restart of ours under way.
     pub(super) acting: Vec<String>,
     /// Dialogs that wait until nobody is typing.
@@ -225,6 +229,7 @@ impl Model {
             overlays: Vec::new(),
             theme,
             escape,
+            live: Vec::new(),
             acting: Vec::new(),
             waiting: VecDeque::new(),
             pending: BTreeMap::new(),
@@ -340,7 +345,7 @@ impl Model {
 
     /// Returns when the model wants a [`Tick`](super::UiEvent::Tick), if nothing happens until then.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.tree.deadline()
+        self.tree.deadline().into_iter().chain(self.live.iter().map(Live::deadline)).min()
     }
 
     /// Returns the last receipt of the selected session, else the last one of all.

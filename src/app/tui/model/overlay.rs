@@ -221,6 +221,8 @@ pub enum Reading {
     Help,
     /// What has happened.
     Events,
+    /// A stop of this session that is under way.
+    Live(String),
     /// What a stop or a sweep observed.
     Receipt(Box<Receipt>),
     /// What is left of sessions without a manager.

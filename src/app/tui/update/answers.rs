@@ -53,6 +53,7 @@ impl Turn<'_> {
             | Event::Lagged { .. } => {}
         }
         self.attend(event);
+        self.follow_stops(event);
         let (mut tone, text, notable) = describe(event, &self.model.sessions);
         if let Event::Exited { session, .. } = event
             && self.model.acting.contains(session)
@@ -137,6 +138,7 @@ impl Turn<'_> {
 
     fn acted(&mut self, act: Act, session: Option<String>, name: &str, result: Result<Answer, AppError>) {
         self.model.acting.retain(|id| Some(id) != session.as_ref());
+        self.unwatch(session.as_ref());
         match result {
             Ok(Answer::Receipt(receipt)) => self.receipt(*receipt, name),
             Ok(Answer::Restarted { receipt, launched }) => {

@@ -66,7 +66,10 @@ impl Turn<'_> {
                 (ManyAct::Dismiss, Some(Ok(_))) => {
                     self.run(Command::Dismiss { session }, Pending::Dismiss(name));
                 }
-                (ManyAct::Act(act), Some(Ok(plan))) => self.carry_out(act, Some(session), name, Confirmed::of(&plan)),
+                (ManyAct::Act(act), Some(Ok(plan))) => {
+                    self.watch(act, Some(&session), Some(&plan));
+                    self.carry_out(act, Some(session), name, Confirmed::of(&plan));
+                }
                 (_, Some(Err(_)) | None) => {}
             }
         }

@@ -8,6 +8,7 @@ mod answers;
 mod finding;
 mod history;
 mod keys;
+mod live;
 mod marks;
 mod overlays;
 mod pointer;
@@ -230,6 +231,7 @@ impl Turn<'_> {
     /// Brings everything into line that depends on the whole model.
     fn settle(&mut self) {
         self.settle_filter();
+        self.settle_stops();
         let model = &mut *self.model;
         model.tree.expire(self.now);
         if model.focused && (model.modes().is_none() || model.current().is_none_or(|row| row.phase.is_over())) {

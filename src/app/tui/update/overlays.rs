@@ -173,7 +173,8 @@ impl Turn<'_> {
                     return;
                 }
                 let (act, session, name) = (preview.act, preview.session.clone(), preview.name.clone());
-                let confirmed = preview.confirmed();
+                let (confirmed, plan) = (preview.confirmed(), preview.plan.clone());
+                self.watch(act, session.as_ref(), plan.as_deref());
                 self.model.overlays.pop();
                 self.carry_out(act, session, name, confirmed);
             }
@@ -268,6 +269,7 @@ impl Turn<'_> {
                 Reading::Help => "the help",
                 Reading::Events => "the events",
                 Reading::Receipt(_) => "the receipt",
+                Reading::Live(_) => "the stop",
                 Reading::Orphans(_) => "the orphans",
                 Reading::Doctor(_) => "the checks",
                 Reading::Why(_) => "why it is what it is",

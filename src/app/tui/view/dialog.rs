@@ -9,7 +9,7 @@ use super::super::model::{Act, ManyAct, Model, Overlay, Reading};
 use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::paint::{self, Row, width};
-use super::{ask, bars, help, launch, many, palette, preview, receipt, report, why};
+use super::{ask, bars, help, launch, live, many, palette, preview, receipt, report, why};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -68,6 +68,12 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
         Overlay::Reader(reader) => match &reader.reading {
             Reading::Help => ("Keys".to_owned(), Tone::Plain, help::help_lines(model, width), None),
             Reading::Events => ("Events".to_owned(), Tone::Plain, help::event_lines(model, width), None),
+            Reading::Live(session) => {
+                let name = model.sessions.by_id(session).map_or(session.as_str(), |row| row.name.as_str());
+                let live = model.live.iter().find(|live| live.session == *session);
+                let lines = live.map(|live| live::lines(model, live, width)).unwrap_or_default();
+                (format!("Stopping: {name}"), Tone::Warn, lines, None)
+            }
             Reading::Receipt(r) => {
                 let name = model.sessions.by_id(&r.session).map_or(r.session.as_str(), |row| row.name.as_str());
                 let name = if name.is_empty() { "all sessions" } else { name };

@@ -14,6 +14,7 @@ mod human;
 mod launch;
 pub(super) mod layout;
 mod list;
+mod live;
 mod many;
 mod paint;
 mod palette;

@@ -7,11 +7,13 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::app::command::Answer;
 use crate::app::contract::{Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
 use crate::app::phase::Suggestion;
 use crate::app::tui::fixtures::{self, Bench, FakeScreen};
 use crate::app::tui::model::Model;
 use crate::app::tui::seam::UiEvent;
 use crate::app::tui::theme::Theme;
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
 
@@ -263,6 +265,25 @@ fn looking_back() {
     });
     check("search", |bench| {
         bench.freeze("[/読");
+    });
+}
+
+#[test]
+fn a_stop_under_way() {
+    check("live", |bench| {
+        let effects = bench.press("x");
+        let plan = Receipt { grace_s: Some(2.0), ..fixtures::plan() };
+        bench.answer(&effects, Answer::Receipt(Box::new(plan)));
+        bench.draw();
+        bench.press("y");
+        let session = "serve-1a2b3c4d".to_owned();
+        for pid in [4242, 4301] {
+            let (session, signal) = (session.clone(), "TERM".to_owned());
+            bench.send(UiEvent::Happened(Event::Signal { session, pid, signal }));
+        }
+        bench.send(UiEvent::Happened(Event::ProcessGone { session, pid: 4301, command: String::new() }));
+        bench.now += std::time::Duration::from_millis(400);
+        bench.send(UiEvent::Tick);
     });
 }
 

@@ -5,6 +5,7 @@ mod fuzz;
 mod history;
 mod keys;
 mod launch;
+mod live;
 mod marks;
 mod orphans;
 mod pointer;
