@@ -226,6 +226,9 @@ pub struct Receipt {
     /// With `dry_run`: what would be signalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Vec<PlanRow>>,
+    /// With the plan: seconds between the first signal and KILL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace_s: Option<f64>,
 }
 
 impl Receipt {

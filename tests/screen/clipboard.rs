@@ -9,7 +9,7 @@ fn clipboard(terminal: &Terminal) -> String {
     String::from_utf8_lossy(&terminal.tmux(&["show-buffer"]).stdout).into_owned()
 }
 
-fn await_clipboard(terminal: &Terminal, wanted: &str) {
+pub(super) fn await_clipboard(terminal: &Terminal, wanted: &str) {
     let until = Instant::now() + PATIENCE;
     while clipboard(terminal) != wanted {
         assert!(Instant::now() < until, "{:?} is on the clipboard\n{}", clipboard(terminal), terminal.text());

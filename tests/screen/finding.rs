@@ -3,7 +3,7 @@
 use super::Terminal;
 
 /// Starts a session with a name by the command line of the screen's own program.
-fn launch(terminal: &Terminal, name: &str) {
+pub(super) fn launch(terminal: &Terminal, name: &str) {
     let own = format!("{}o", terminal.socket);
     let launched = std::process::Command::new(env!("CARGO_BIN_EXE_cookbook-tui"))
         .arg("--state-dir")

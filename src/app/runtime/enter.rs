@@ -57,14 +57,16 @@ impl Inner {
                 sessions.order.push(id);
             }
         }
-        // Ours stay until they are dismissed; of others we know only what is on disk.
+        // Ours stay until they are dismissed; of others we know only what is on disk. The record of one that we are
+        // stopping goes a moment before that is over.
+        let stays = |session: &Session| {
+            let state = session.state();
+            state.stopping || state.settled || state.borrowed
+        };
         let dropped: Vec<String> = sessions
             .by_id
             .values()
-            .filter(|session| {
-                let state = session.state();
-                session.request.is_none() && !on_disk.contains(&session.id) && !state.settled && !state.borrowed
-            })
+            .filter(|session| session.request.is_none() && !on_disk.contains(&session.id) && !stays(session))
             .map(|session| session.id.clone())
             .collect();
         for id in dropped {

@@ -304,6 +304,7 @@ impl Inner {
             }
         };
         receipt.containment = containment;
+        receipt.grace_s = how.dry_run.then_some(grace_s);
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
         if !how.dry_run {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::model::{Model, ScreenFacts};
+use super::model::{Frozen, Model, ScreenFacts};
 use super::seam::{Effect, UiEvent};
 use super::theme::Theme;
 use super::update::update;
@@ -20,7 +20,7 @@ use crate::lifecycle::receipt::{
 use crate::lifecycle::store::Quarantined;
 use crate::lifecycle::tether::Last;
 use crate::lifecycle::verdict::VerdictKind;
-use crate::pty::screen::{CellStyle, Color, Modes, MouseEncoding, MouseMode, Size};
+use crate::pty::screen::{CellStyle, Color, HistoryLimit, Modes, MouseEncoding, MouseMode, Screen, Size};
 
 pub(super) fn pid(raw: i32) -> Pid {
     Pid::new(raw).unwrap_or_else(|| panic!("{raw} is no pid"))
@@ -523,6 +523,8 @@ impl Bench {
                     "Down" => KeyCode::Down.into(),
                     "PgUp" => KeyCode::PageUp.into(),
                     "PgDn" => KeyCode::PageDown.into(),
+                    "Left" => KeyCode::Left.into(),
+                    "Right" => KeyCode::Right.into(),
                     "Home" => KeyCode::Home.into(),
                     "End" => KeyCode::End.into(),
                     "F5" => KeyCode::F(5).into(),
@@ -540,6 +542,26 @@ impl Bench {
             effects.extend(self.send(UiEvent::Input(Input::Key(event))));
         }
         effects
+    }
+
+    /// Presses keys, the first of which asks for the text of the terminal.
+    pub(super) fn freeze(&mut self, keys: &str) -> Vec<Effect> {
+        let (first, rest) = keys.split_at(1);
+        self.press(first);
+        self.thaw();
+        self.press(rest)
+    }
+
+    /// Sends the text of a terminal that has printed some lines.
+    pub(super) fn thaw(&mut self) {
+        let mut screen = Screen::new(Size { rows: 24, cols: 80 }, HistoryLimit::default());
+        for n in 0..60 {
+            screen.process(format!("line {n}\r\n").as_bytes());
+        }
+        let wrapped = "x".repeat(100);
+        screen.process(format!("a wrapped line {wrapped}\r\n\x1b[31merr: 読込\r\n\x1b[m$ ").as_bytes());
+        let session = self.model.selected.clone().unwrap_or_default();
+        self.send(UiEvent::Frozen(Box::new(Frozen::take(&session, &screen))));
     }
 
     /// Draws, and takes the frame as shown.

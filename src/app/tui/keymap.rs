@@ -30,6 +30,10 @@ pub enum Context {
     Filter,
     /// The command palette.
     Palette,
+    /// A terminal that is looked back in.
+    History,
+    /// The line in which one says what to look for in it.
+    Search,
     /// An error.
     Error,
     /// The question before the end.
@@ -38,9 +42,11 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order in which the help shows them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Panes,
         Self::Terminal,
+        Self::History,
+        Self::Search,
         Self::Filter,
         Self::Palette,
         Self::Preview,
@@ -64,6 +70,8 @@ impl Context {
             Self::Ask => "How much longer",
             Self::Filter => "Filter of the list",
             Self::Palette => "Command palette",
+            Self::History => "Looking back in a terminal",
+            Self::Search => "Search in a terminal",
             Self::Error => "Error",
             Self::Quit => "Quit",
         }
@@ -111,7 +119,31 @@ pub enum Action {
     Tree,
     /// Tells why a process is what it is.
     Why,
-    /// Filters the list.
+    /// Marks a session.
+    Mark,
+    /// Goes to the next session that wants to be looked at.
+    Attention,
+    /// Looks back in a terminal.
+    LookBack,
+    /// One column to the left.
+    Left,
+    /// One column to the right.
+    Right,
+    /// To the first column.
+    LineStart,
+    /// To the last column.
+    LineEnd,
+    /// Begins a selection, or ends it.
+    Select,
+    /// The same, of whole rows.
+    SelectRows,
+    /// To the next match.
+    Next,
+    /// To the match before.
+    Previous,
+    /// Opens the text in an editor.
+    Edit,
+    /// Filters the list, or searches the terminal.
     Find,
     /// Opens the command palette.
     Palette,
@@ -171,6 +203,10 @@ impl Action {
                 | Self::NextPane
                 | Self::PreviousPane
                 | Self::Back
+                | Self::Left
+                | Self::Right
+                | Self::LineStart
+                | Self::LineEnd
         )
     }
 }
@@ -271,7 +307,7 @@ const fn bind(
     Binding { contexts, keys, action, label, help }
 }
 
-use Context::{Ask, Error, Filter, Line, Menu, Palette, Panes, Preview, Quit, Reader, Terminal};
+use Context::{Ask, Error, Filter, History, Line, Menu, Palette, Panes, Preview, Quit, Reader, Search, Terminal};
 
 /// All bindings. The order is that of the footer and of the help.
 pub static BINDINGS: &[Binding] = &[
@@ -286,7 +322,10 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
     bind(&[Panes], &[c('w')], Action::Why, "why", "why the selected process is what it is, and what a stop does to it"),
     bind(&[Panes], &[c('z')], Action::Zoom, "zoom", "give the pane the whole screen, and back"),
-    bind(&[Panes], &[c('/')], Action::Find, "filter", "show only the sessions that match what is typed"),
+    bind(&[Panes], &[c('/')], Action::Find, "find", "show only the sessions that match; in a terminal: search it"),
+    bind(&[Panes], &[c(' ')], Action::Mark, "mark", "mark: stop, force, restart, sweep and dismiss act on all marked"),
+    bind(&[Panes], &[c('!'), c('n')], Action::Attention, "", "to the next session that wants you, or has failed"),
+    bind(&[Panes], &[c('[')], Action::LookBack, "", "look back in the terminal: search, select, copy"),
     bind(&[Panes], &[c(':')], Action::Palette, "commands", "find any command or session by its words"),
     bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
     bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),
@@ -296,24 +335,57 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
     bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
     bind(
-        &[Panes, Preview, Reader, Menu],
+        &[Panes, History, Preview, Reader, Menu],
         &[c('k'), k(KeyCode::Up)],
         Action::Up,
         "",
         "up; in a terminal's history: back one line",
     ),
-    bind(&[Panes, Preview, Reader, Menu], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
-    bind(&[Panes, Preview, Reader, Menu], &[k(KeyCode::PageUp), c('u')], Action::PageUp, "", "one page up"),
-    bind(&[Panes, Preview, Reader, Menu], &[k(KeyCode::PageDown), c('d')], Action::PageDown, "", "one page down"),
-    bind(&[Panes, Preview, Reader, Menu], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
-    bind(&[Panes, Preview, Reader, Menu], &[c('G'), k(KeyCode::End)], Action::Bottom, "", "to the bottom"),
+    bind(&[Panes, History, Preview, Reader, Menu], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
+    bind(&[Panes, History, Preview, Reader, Menu], &[k(KeyCode::PageUp), c('u')], Action::PageUp, "", "one page up"),
+    bind(
+        &[Panes, History, Preview, Reader, Menu],
+        &[k(KeyCode::PageDown), c('d')],
+        Action::PageDown,
+        "",
+        "one page down",
+    ),
+    bind(&[Panes, History, Preview, Reader, Menu], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
+    bind(&[Panes, History, Preview, Reader, Menu], &[c('G'), k(KeyCode::End)], Action::Bottom, "", "to the bottom"),
+    bind(&[History], &[c('/')], Action::Find, "search", "search by a regular expression"),
+    bind(&[History], &[c('n')], Action::Next, "next", "to the next match"),
+    bind(&[History], &[c('N')], Action::Previous, "", "to the match before"),
+    bind(&[History], &[c('v')], Action::Select, "select", "begin to select, or no longer"),
+    bind(&[History], &[c('V')], Action::SelectRows, "", "select whole rows"),
+    bind(&[History], &[c('y'), c('c'), k(KeyCode::Enter)], Action::Copy, "copy", "copy what is selected, else the row"),
+    bind(&[History], &[c('e')], Action::Edit, "editor", "open all of it in $VISUAL or $EDITOR"),
+    bind(&[History], &[c('h'), k(KeyCode::Left)], Action::Left, "", "left"),
+    bind(&[History], &[c('l'), k(KeyCode::Right)], Action::Right, "", "right"),
+    bind(&[History], &[c('0')], Action::LineStart, "", "to the start of the row"),
+    bind(&[History], &[c('$')], Action::LineEnd, "", "to the end of the row"),
+    bind(&[Search], &[k(KeyCode::Enter)], Action::Confirm, "keep", "keep what was found: n and N go on"),
+    bind(&[Search], &[k(KeyCode::Up)], Action::Previous, "", "to the match before"),
+    bind(&[Search], &[k(KeyCode::Down)], Action::Next, "", "to the next match"),
+    bind(
+        &[History],
+        &[k(KeyCode::Esc), c('q'), ctrl('c')],
+        Action::Close,
+        "close",
+        "no selection; then the live screen",
+    ),
     bind(&[Filter, Palette], &[k(KeyCode::Up), ctrl('p')], Action::Up, "", "up"),
     bind(&[Filter, Palette], &[k(KeyCode::Down), ctrl('n')], Action::Down, "", "down"),
     bind(&[Filter, Palette], &[k(KeyCode::PageUp)], Action::PageUp, "", "one page up"),
     bind(&[Filter, Palette], &[k(KeyCode::PageDown)], Action::PageDown, "", "one page down"),
     bind(&[Panes], &[k(KeyCode::Tab)], Action::NextPane, "", "next pane"),
     bind(&[Panes], &[k(KeyCode::BackTab)], Action::PreviousPane, "", "pane before"),
-    bind(&[Panes], &[k(KeyCode::Esc)], Action::Back, "", "back: live screen, no zoom, session list, no filter"),
+    bind(
+        &[Panes],
+        &[k(KeyCode::Esc)],
+        Action::Back,
+        "",
+        "back: live screen, no zoom, session list, no filter, no marks",
+    ),
     bind(&[Preview], &[k(KeyCode::Enter), c('y')], Action::Confirm, "do it", "signal exactly what is shown"),
     bind(&[Preview], &[c(' ')], Action::Choose, "end a kept one", "end the selected kept process, too, or keep it"),
     bind(&[Preview], &[c('a')], Action::Scope, "", "sweep or reap this session, or all"),
@@ -328,7 +400,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
     bind(&[Panes, Reader, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
     bind(
-        &[Preview, Filter, Palette, Menu, Line, Ask, Quit],
+        &[Preview, Search, Filter, Palette, Menu, Line, Ask, Quit],
         &[k(KeyCode::Esc), ctrl('c')],
         Action::Close,
         "cancel",
@@ -346,7 +418,7 @@ pub static BINDINGS: &[Binding] = &[
 pub static MOUSE: &[(&str, &str)] = &[
     ("click", "select a session, a process or a pane"),
     ("wheel", "scroll what is under the pointer"),
-    ("in a terminal", "goes to the program that asked for it; Shift selects text as usual"),
+    ("in a terminal", "goes to the program that asked for it; else dragging selects and copies"),
 ];
 
 /// Returns what a key does in a context.

@@ -12,10 +12,11 @@
 //! | `model`, `update`, `keymap`, `theme`, `view` | state, decisions, keys, colours, drawing | yes |
 //! | `decode`, `input` | terminal bytes to events, events to terminal bytes | yes |
 //! | `notify` | what the terminal outside is asked to say while somebody looks elsewhere | yes |
-//! | `reader`, `signals`, `display`, `outlet`, `terminal`, `job`, `run` | the thin shell around them | no |
+//! | `reader`, `signals`, `display`, `outlet`, `terminal`, `editor`, `job`, `run` | the thin shell around them | no |
 
 mod decode;
 mod display;
+mod editor;
 #[cfg(test)]
 mod fixtures;
 mod input;

@@ -14,8 +14,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::display::Display;
+use super::editor;
 use super::job::Listening;
-use super::model::{Model, ScreenFacts, Shown};
+use super::model::{Frozen, Model, ScreenFacts, Shown};
 use super::reader::Reader;
 use super::seam::{Cockpit, Effect, Options, Outcome, UiEvent};
 use super::signals::{Alarm, Listener};
@@ -49,8 +50,8 @@ pub fn run(
     let _signals = Listener::start(tty.input.try_clone()?, sender.clone(), alarm.clone())?;
     let hung_up = alarm.clone();
     let reader = Reader::start(tty.input, sender.clone(), move || hung_up.set(Outcome::Hangup))?;
-    let link = options.link.map(|link| link.listen(sender, alarm.clone())).transpose()?;
-    let shell = Job { terminal, reader, link };
+    let link = options.link.map(|link| link.listen(sender.clone(), alarm.clone())).transpose()?;
+    let shell = Job { terminal, reader, link, events: sender };
     let size = shell.terminal.size();
     let display = Display::new(shell.terminal.outlet().clone()).notifying(options.notifier);
     let model = Model::new(size, options.theme, options.escape, Instant::now());
@@ -64,6 +65,9 @@ pub fn run(
 trait Shell {
     /// Lets the shell have the terminal. Returns whether it has it.
     fn suspend(&self) -> bool;
+    /// Lets an editor have the terminal, with a text in a file of its own; its end comes as
+    /// [`UiEvent::Edited`].
+    fn edit(&self, text: String) -> Result<(), String>;
     /// Takes the terminal back; `left` says whether it was given away by us. Returns its size.
     fn resume(&self, left: bool) -> (u16, u16);
 }
@@ -72,6 +76,7 @@ struct Job {
     terminal: Terminal,
     reader: Reader,
     link: Option<Listening>,
+    events: Sender<UiEvent>,
 }
 
 impl Shell for Job {
@@ -84,6 +89,15 @@ impl Shell for Job {
         self.terminal.leave();
         link.suspended();
         true
+    }
+
+    fn edit(&self, text: String) -> Result<(), String> {
+        self.reader.pause(PAUSE);
+        self.terminal.leave();
+        let events = self.events.clone();
+        editor::start(&text, move || {
+            let _ignored = events.send(UiEvent::Edited(Ok(())));
+        })
     }
 
     fn resume(&self, left: bool) -> (u16, u16) {
@@ -102,8 +116,10 @@ struct Loop<'a> {
     model: Model,
     /// Something may look other than the last frame.
     dirty: bool,
-    /// The shell has the terminal.
+    /// The shell has the terminal, or an editor.
     suspended: bool,
+    /// An editor has it.
+    editing: bool,
     drawn_at: Option<Instant>,
     /// What the program that is looked at wrote to the clipboard, and nobody has decided about.
     written: Option<(String, Vec<u8>)>,
@@ -129,6 +145,7 @@ impl<'a> Loop<'a> {
             model,
             dirty: true,
             suspended: false,
+            editing: false,
             drawn_at: None,
             written: None,
             forwarded: None,
@@ -200,11 +217,14 @@ impl<'a> Loop<'a> {
                 }
                 return None;
             }
-            UiEvent::Resume => {
-                let (cols, rows) = self.shell.resume(self.suspended);
-                self.suspended = false;
-                self.display.forget();
-                return self.update(UiEvent::Input(Input::Resize(cols, rows)));
+            // The editor goes on, and keeps the terminal.
+            UiEvent::Resume if self.editing => return None,
+            UiEvent::Resume => return self.resume(),
+            UiEvent::Edited(result) => {
+                self.editing = false;
+                let outcome = self.resume();
+                self.update(UiEvent::Edited(result));
+                return outcome;
             }
             UiEvent::Input(_) => {
                 // What was written before the key is decided about as it was before the key.
@@ -217,12 +237,27 @@ impl<'a> Loop<'a> {
             | UiEvent::Answered { .. }
             | UiEvent::Happened(_)
             | UiEvent::Clipboard { .. }
+            | UiEvent::Frozen(_)
             | UiEvent::Recipes(_)
             | UiEvent::Note(_)
             | UiEvent::Tick
             | UiEvent::Suspend => {}
         }
         self.update(event)
+    }
+
+    fn resume(&mut self) -> Option<Outcome> {
+        let (cols, rows) = self.shell.resume(self.suspended);
+        self.suspended = false;
+        self.display.forget();
+        self.update(UiEvent::Input(Input::Resize(cols, rows)))
+    }
+
+    /// Returns the text of the selected terminal.
+    fn freeze(&self) -> Option<Frozen> {
+        let session = self.model.selected.as_ref()?;
+        let screen = self.cockpit.screen(session)?;
+        contained(|| screen.lock().ok().map(|screen| Frozen::take(session, &screen)))?
     }
 
     fn update(&mut self, event: UiEvent) -> Option<Outcome> {
@@ -240,6 +275,19 @@ impl<'a> Loop<'a> {
                 Effect::Forward(bytes) => self.forwarded = Some(bytes),
                 Effect::Notify(said) => self.display.notify(&said),
                 Effect::Redraw => self.display.forget(),
+                Effect::Freeze => {
+                    if let Some(frozen) = self.freeze() {
+                        self.update(UiEvent::Frozen(Box::new(frozen)));
+                    }
+                }
+                Effect::Edit(text) => {
+                    (self.suspended, self.editing) = (true, true);
+                    if let Err(why) = self.shell.edit(text) {
+                        self.take(UiEvent::Edited(Err(why)));
+                    }
+                }
+                // An editor and we are stopped together; the shell is told by our parent.
+                Effect::Suspend if self.editing => drop(self.shell.suspend()),
                 Effect::Suspend if self.suspended => {}
                 Effect::Suspend => {
                     self.suspended = self.shell.suspend();
@@ -326,268 +374,4 @@ fn facts(session: &str, screen: &Screen) -> ScreenFacts {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use std::io::Write;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::mpsc::channel;
-    use std::sync::{Arc, Mutex};
-    use std::thread;
-
-    use crossterm::event::KeyCode;
-
-    use super::*;
-    use crate::app::command::{Answer, Command};
-    use crate::app::config::Chord;
-    use crate::app::tui::fixtures;
-    use crate::app::tui::outlet::Outlet;
-    use crate::app::tui::seam::Ticket;
-    use crate::app::tui::theme::Theme;
-
-    const LONG: Duration = Duration::from_secs(20);
-
-    /// Tells the test what it was asked to do.
-    struct FakeCockpit(Mutex<Sender<Effect>>);
-
-    impl FakeCockpit {
-        fn say(&self, effect: Effect) {
-            let _ignored = self.0.lock().unwrap().send(effect);
-        }
-    }
-
-    impl Cockpit for FakeCockpit {
-        fn run(&self, ticket: Ticket, command: Command) {
-            self.say(Effect::Run { ticket, command });
-        }
-
-        fn input(&self, session: &str, bytes: Vec<u8>) {
-            self.say(Effect::Input { session: session.into(), bytes });
-        }
-
-        fn resize(&self, session: &str, rows: u16, cols: u16) {
-            self.say(Effect::Resize { session: session.into(), rows, cols });
-        }
-
-        fn select(&self, session: Option<&str>) {
-            self.say(Effect::Select(session.map(str::to_owned)));
-        }
-
-        fn screen(&self, _session: &str) -> Option<Arc<Mutex<Screen>>> {
-            None
-        }
-    }
-
-    /// Counts; a shell is there if it was made with `true`.
-    #[derive(Default)]
-    struct FakeShell {
-        there: bool,
-        resumed: AtomicUsize,
-    }
-
-    impl Shell for FakeShell {
-        fn suspend(&self) -> bool {
-            self.there
-        }
-
-        fn resume(&self, _left: bool) -> (u16, u16) {
-            self.resumed.fetch_add(1, Ordering::SeqCst);
-            (100, 30)
-        }
-    }
-
-    /// A terminal that counts what it takes, and takes nothing while it is stalled.
-    #[derive(Clone, Default)]
-    struct Sink {
-        taken: Arc<Mutex<Vec<u8>>>,
-        stalled: Arc<Mutex<()>>,
-    }
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            drop(self.stalled.lock().unwrap());
-            self.taken.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    impl Sink {
-        fn text(&self) -> String {
-            String::from_utf8_lossy(&self.taken.lock().unwrap()).into_owned()
-        }
-
-        /// Waits until the terminal shows a text.
-        fn wait_for(&self, text: &str) {
-            let until = Instant::now() + LONG;
-            while !self.text().contains(text) {
-                assert!(Instant::now() < until, "no {text:?} in {:?}", self.text());
-                thread::sleep(Duration::from_millis(2));
-            }
-        }
-
-        /// Waits until nothing comes any more.
-        fn settle(&self) -> usize {
-            let mut before = usize::MAX;
-            loop {
-                let now = self.taken.lock().unwrap().len();
-                if now == before {
-                    return now;
-                }
-                before = now;
-                thread::sleep(Duration::from_millis(100));
-            }
-        }
-    }
-
-    /// Ends the loop of a test that has failed.
-    struct EndsAnyway(Sender<UiEvent>);
-
-    impl Drop for EndsAnyway {
-        fn drop(&mut self) {
-            let _ignored = self.0.send(UiEvent::Hangup);
-        }
-    }
-
-    /// Runs a loop and hands its ends to a test; the test must end it.
-    fn with(there: bool, test: impl FnOnce(&Sender<UiEvent>, &Receiver<Effect>, &Sink, &FakeShell)) -> Outcome {
-        let (sender, events) = channel();
-        let (say, said) = channel();
-        let cockpit = FakeCockpit(Mutex::new(say));
-        let shell = FakeShell { there, ..FakeShell::default() };
-        let sink = Sink::default();
-        let drawn = sender.clone();
-        let outlet = Outlet::start(sink.clone(), move || {
-            let _ignored = drawn.send(UiEvent::Drawn);
-        });
-        thread::scope(|scope| {
-            let running = scope.spawn(|| {
-                let model = Model::new((100, 30), Theme::DARK, Chord::default(), Instant::now());
-                Loop::new(&cockpit, events, &shell, Display::new(outlet), model).run()
-            });
-            let end = EndsAnyway(sender.clone());
-            test(&sender, &said, &sink, &shell);
-            drop(end);
-            running.join().unwrap()
-        })
-    }
-
-    fn key(code: KeyCode) -> UiEvent {
-        UiEvent::Input(Input::Key(code.into()))
-    }
-
-    #[test]
-    fn an_idle_screen_writes_nothing() {
-        let outcome = with(false, |sender, _, sink, _| {
-            sender.send(UiEvent::Sessions(fixtures::sessions())).unwrap();
-            sink.wait_for("qwen-coder-32b");
-            let before = sink.settle();
-            for _ in 0..20 {
-                sender.send(UiEvent::Sessions(fixtures::sessions())).unwrap();
-                sender.send(UiEvent::ScreenChanged).unwrap();
-                sender.send(UiEvent::Tick).unwrap();
-                thread::sleep(Duration::from_millis(5));
-            }
-            assert_eq!(sink.settle(), before);
-            sender.send(key(KeyCode::Char('j'))).unwrap();
-            while sink.settle() == before {}
-            sender.send(UiEvent::Terminate).unwrap();
-        });
-        assert_eq!(outcome, Outcome::Terminate);
-    }
-
-    #[test]
-    fn a_flood_of_output_delays_no_key() {
-        let outcome = with(false, |sender, said, sink, _| {
-            sender.send(UiEvent::Sessions(fixtures::sessions())).unwrap();
-            sink.wait_for("qwen-coder-32b");
-            while said.recv_timeout(Duration::from_millis(100)).is_ok() {}
-            for _ in 0..300_000 {
-                sender.send(UiEvent::ScreenChanged).unwrap();
-            }
-            sender.send(key(KeyCode::Char('j'))).unwrap();
-            let asked = Instant::now();
-            let selected = Effect::Select(Some("serve-00000002".into()));
-            assert_eq!(said.recv_timeout(LONG).unwrap(), selected);
-            assert!(asked.elapsed() < Duration::from_secs(3), "{:?}", asked.elapsed());
-            sender.send(UiEvent::Hangup).unwrap();
-        });
-        assert_eq!(outcome, Outcome::Hangup);
-    }
-
-    #[test]
-    fn a_stalled_terminal_delays_neither_a_key_nor_the_end() {
-        let outcome = with(false, |sender, said, sink, _| {
-            sender.send(UiEvent::Sessions(fixtures::sessions())).unwrap();
-            sink.wait_for("qwen-coder-32b");
-            while said.recv_timeout(Duration::from_millis(100)).is_ok() {}
-            let hold = sink.stalled.lock().unwrap();
-            for n in 0..50 {
-                sender.send(UiEvent::Note(format!("note {n}"))).unwrap();
-            }
-            sender.send(key(KeyCode::Char('x'))).unwrap();
-            assert!(matches!(said.recv_timeout(LONG).unwrap(), Effect::Run { .. }));
-            sender.send(UiEvent::Terminate).unwrap();
-            thread::sleep(Duration::from_millis(50));
-            drop(hold);
-        });
-        assert_eq!(outcome, Outcome::Terminate);
-    }
-
-    #[test]
-    fn what_is_confirmed_was_on_the_terminal() {
-        let outcome = with(false, |sender, said, sink, _| {
-            sender.send(UiEvent::Sessions(fixtures::sessions())).unwrap();
-            sink.wait_for("qwen-coder-32b");
-            while said.recv_timeout(Duration::from_millis(100)).is_ok() {}
-            sender.send(key(KeyCode::Char('x'))).unwrap();
-            let Ok(Effect::Run { ticket, .. }) = said.recv_timeout(LONG) else { panic!("no dry run") };
-            let hold = sink.stalled.lock().unwrap();
-            let result = Ok(Answer::Receipt(Box::new(fixtures::plan())));
-            sender.send(UiEvent::Answered { ticket, result }).unwrap();
-            sender.send(key(KeyCode::Enter)).unwrap();
-            assert!(said.recv_timeout(Duration::from_millis(300)).is_err(), "the terminal has not shown it");
-            drop(hold);
-            sink.wait_for("signalled");
-            sink.settle();
-            sender.send(key(KeyCode::Enter)).unwrap();
-            let Ok(Effect::Run { command: Command::Stop(request), .. }) = said.recv_timeout(LONG) else {
-                panic!("no stop");
-            };
-            assert_eq!(request.confirm.map(|shown| shown.len()), Some(3));
-            sender.send(UiEvent::Terminate).unwrap();
-        });
-        assert_eq!(outcome, Outcome::Terminate);
-    }
-
-    #[test]
-    fn while_the_shell_has_the_terminal_nothing_is_written() {
-        let outcome = with(true, |sender, _, sink, shell| {
-            sender.send(UiEvent::Sessions(fixtures::sessions())).unwrap();
-            sink.wait_for("qwen-coder-32b");
-            sender.send(key(KeyCode::Char('Z'))).unwrap();
-            thread::sleep(Duration::from_millis(100));
-            let before = sink.settle();
-            sender.send(UiEvent::Note("unseen".into())).unwrap();
-            sender.send(UiEvent::Sessions(Vec::new())).unwrap();
-            assert_eq!(sink.settle(), before);
-            sender.send(UiEvent::Resume).unwrap();
-            sink.wait_for("unseen");
-            assert_eq!(shell.resumed.load(Ordering::SeqCst), 1);
-            sender.send(key(KeyCode::Char('q'))).unwrap();
-        });
-        assert_eq!(outcome, Outcome::Quit);
-    }
-
-    #[test]
-    fn without_a_shell_nobody_is_suspended() {
-        let outcome = with(false, |sender, _, sink, _| {
-            sender.send(key(KeyCode::Char('Z'))).unwrap();
-            sink.wait_for("suspended:");
-            sender.send(key(KeyCode::Char('q'))).unwrap();
-        });
-        assert_eq!(outcome, Outcome::Quit);
-    }
-}
+mod tests;

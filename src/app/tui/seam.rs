@@ -14,6 +14,7 @@ use crate::app::event::Event;
 use crate::pty::screen::Screen;
 
 use super::job::Link;
+use super::model::Frozen;
 use super::notify::Notifier;
 use super::theme::Theme;
 
@@ -54,6 +55,10 @@ pub enum UiEvent {
         /// What it wrote, decoded and bounded.
         bytes: Vec<u8>,
     },
+    /// The text of a terminal, as it was asked for.
+    Frozen(Box<Frozen>),
+    /// The editor has ended; `Err` says why it did not begin.
+    Edited(Result<(), String>),
     /// What can be launched.
     Recipes(Vec<RecipeRow>),
     /// Something else that a person should read.
@@ -106,6 +111,10 @@ pub enum Effect {
     Forward(Vec<u8>),
     /// Have the terminal outside say something.
     Notify(String),
+    /// Send the text of the selected terminal, history and all, as [`UiEvent::Frozen`].
+    Freeze,
+    /// Let an editor have the terminal, with a text in a file.
+    Edit(String),
     /// Let the shell have the terminal.
     Suspend,
     /// Draw everything anew.

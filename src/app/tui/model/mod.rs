@@ -7,14 +7,18 @@
 mod ask;
 mod field;
 mod filter;
+mod frozen;
 mod fuzzy;
+mod history;
+mod live;
 mod log;
+mod many;
 mod overlay;
 mod palette;
 mod sessions;
 mod tree;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::app::config::{Chord, RecipeRow};
@@ -30,10 +34,15 @@ pub use ask::Ask;
 pub(super) use ask::seconds;
 pub use field::Field;
 pub use filter::Filter;
+pub use frozen::Frozen;
+pub(super) use history::Purpose;
+pub use history::{History, Search, Selection};
+pub use live::{Live, Stage};
 pub use log::{Log, LogLine};
 pub(super) use log::{describe, receipt_line};
-pub(super) use overlay::dry_run;
+pub use many::{Item, Many, ManyAct};
 pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
+pub(super) use overlay::{Confirmed, dry_run};
 pub use palette::{Entry, Palette};
 pub use sessions::{ListLine, Sessions};
 pub use tree::{TreeLine, TreeState};
@@ -90,6 +99,8 @@ impl ScreenFacts {
 pub(super) enum Shown {
     /// The preview of this ticket, with its plan, after so many changes.
     Preview(Ticket, u32),
+    /// The preview of many with this number.
+    Many(Ticket),
     /// The question before the end.
     Quit,
 }
@@ -99,6 +110,8 @@ pub(super) enum Shown {
 pub(super) enum Pending {
     /// The dry run behind the preview on the screen.
     Plan,
+    /// A dry run behind the preview of an act on many.
+    PlanOfMany,
     /// The dry run of a session that ends with us, behind the question before the end.
     QuitPlan(String),
     /// The real thing.
@@ -126,6 +139,8 @@ pub struct Model {
     pub sessions: Sessions,
     /// Id of the selected session.
     pub selected: Option<String>,
+    /// Sessions that are marked.
+    pub marked: BTreeSet<String>,
     /// Sessions that want to be looked at, and why.
     pub attention: BTreeMap<String, String>,
     /// The processes of the selected session.
@@ -152,6 +167,12 @@ pub struct Model {
     pub scroll: usize,
     /// Which sessions the list shows; all without it.
     pub filter: Option<Filter>,
+    /// The terminal that is looked back in.
+    pub history: Option<History>,
+    /// What the text of the terminal was asked for.
+    pub(super) freezing: Option<Purpose>,
+    /// Where the left button went down in the terminal: row and column.
+    pub(super) pressed: Option<(u16, u16)>,
     /// First row of the list that is shown.
     pub list_top: usize,
     /// Dialogs, the topmost last.
@@ -160,6 +181,8 @@ pub struct Model {
     pub theme: Theme,
     /// The chord that leaves a terminal.
     pub escape: Chord,
+    /// Stops of ours that are under way, as they are seen.
+    pub live: Vec<Live>,
     /// The sessions with a stop or restart of ours under way.
     pub(super) acting: Vec<String>,
     /// Dialogs that wait until nobody is typing.
@@ -189,6 +212,7 @@ impl Model {
         Self {
             sessions: Sessions::default(),
             selected: None,
+            marked: BTreeSet::new(),
             attention: BTreeMap::new(),
             tree: TreeState::default(),
             recipes: Vec::new(),
@@ -202,10 +226,14 @@ impl Model {
             tree_wanted: None,
             scroll: 0,
             filter: None,
+            history: None,
+            freezing: None,
+            pressed: None,
             list_top: 0,
             overlays: Vec::new(),
             theme,
             escape,
+            live: Vec::new(),
             acting: Vec::new(),
             waiting: VecDeque::new(),
             pending: BTreeMap::new(),
@@ -234,7 +262,7 @@ impl Model {
     /// Returns what the keys go to.
     pub fn context(&self) -> Context {
         match self.overlays.last() {
-            Some(Overlay::Preview(_)) => Context::Preview,
+            Some(Overlay::Preview(_) | Overlay::Many(_)) => Context::Preview,
             Some(Overlay::Reader(_)) => Context::Reader,
             Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
             Some(Overlay::Launch(_)) => Context::Menu,
@@ -243,6 +271,10 @@ impl Model {
             Some(Overlay::Error(_)) => Context::Error,
             Some(Overlay::Quit(_)) => Context::Quit,
             None if self.focused => Context::Terminal,
+            None if let Some(history) = &self.history => {
+                let typing = history.search.as_ref().is_some_and(|search| search.typing);
+                if typing { Context::Search } else { Context::History }
+            }
             None if self.filter.as_ref().is_some_and(|filter| filter.typing) => Context::Filter,
             None => Context::Panes,
         }
@@ -286,8 +318,10 @@ impl Model {
             Overlay::Preview(preview) if preview.plan.is_some() && !preview.drawn => {
                 Some(Shown::Preview(preview.ticket, preview.revision))
             }
+            Overlay::Many(many) if many.is_planned() && !many.drawn => Some(Shown::Many(many.serial)),
             Overlay::Quit(quit) if !quit.drawn => Some(Shown::Quit),
             Overlay::Preview(_)
+            | Overlay::Many(_)
             | Overlay::Quit(_)
             | Overlay::Reader(_)
             | Overlay::Launch(_)
@@ -308,6 +342,7 @@ impl Model {
                     preview.drawn = true;
                     preview.not_before = (preview.note.is_some() && *revision == 0).then(|| now + UNASKED);
                 }
+                (Overlay::Many(many), Shown::Many(serial)) if many.serial == *serial => many.drawn = many.is_planned(),
                 (Overlay::Quit(quit), Shown::Quit) => quit.drawn = true,
                 _ => {}
             }
@@ -316,7 +351,7 @@ impl Model {
 
     /// Returns when the model wants a [`Tick`](super::UiEvent::Tick), if nothing happens until then.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.tree.deadline()
+        self.tree.deadline().into_iter().chain(self.live.iter().map(Live::deadline)).min()
     }
 
     /// Returns the last receipt of the selected session, else the last one of all.

@@ -14,6 +14,7 @@ use crate::lifecycle::receipt::{PlanRow, Receipt};
 use super::super::seam::Ticket;
 use super::ask::Ask;
 use super::field::Field;
+use super::many::Many;
 use super::palette::Palette;
 
 /// A dialog.
@@ -21,6 +22,8 @@ use super::palette::Palette;
 pub enum Overlay {
     /// What a stop, a sweep or a restart would do.
     Preview(Preview),
+    /// What an act on all that are marked would do.
+    Many(Many),
     /// Something to read.
     Reader(Reader),
     /// The launch menu and its command line.
@@ -104,6 +107,15 @@ pub(in super::super) struct Confirmed {
     kept: BTreeSet<Identity>,
 }
 
+impl Confirmed {
+    /// Returns what a plan shows as to be signalled.
+    pub(in super::super) fn of(plan: &Receipt) -> Self {
+        let targets = plan.plan.iter().flatten().filter(|row| row.signal.is_some());
+        let targets = targets.filter_map(|row| identity(row.pid, row.start_token.as_ref())).collect();
+        Self { targets, kept: BTreeSet::new() }
+    }
+}
+
 /// Returns the command that tells what a stop of a session would do.
 pub(in super::super) fn dry_run(session: &str) -> Command {
     Act::Stop.command(Some(session), None)
@@ -154,8 +166,8 @@ impl Preview {
 
     /// Returns what is shown as to be signalled.
     pub(in super::super) fn confirmed(&self) -> Confirmed {
-        let targets = self.targets().filter_map(|row| identity(row.pid, row.start_token.as_ref())).collect();
-        Confirmed { targets, kept: self.end_kept.clone() }
+        let shown = self.plan.as_deref().map(Confirmed::of).unwrap_or_default();
+        Confirmed { kept: self.end_kept.clone(), ..shown }
     }
 
     /// Returns the kept processes that can be chosen: those of one session, by identity.
@@ -209,6 +221,8 @@ pub enum Reading {
     Help,
     /// What has happened.
     Events,
+    /// A stop of this session that is under way.
+    Live(String),
     /// What a stop or a sweep observed.
     Receipt(Box<Receipt>),
     /// What is left of sessions without a manager.

@@ -18,6 +18,7 @@ impl Turn<'_> {
         self.model.sessions.replace(rows);
         let exists = |id: &String| self.model.sessions.by_id(id).is_some();
         self.model.sized.retain(|id, _| self.model.sessions.by_id(id).is_some());
+        self.model.marked.retain(|id| self.model.sessions.by_id(id).is_some());
         self.model.attention.retain(|id, _| self.model.sessions.by_id(id).is_some());
         if let Some(id) = self.model.awaited.take_if(|id| exists(id)) {
             return self.reveal(id);
@@ -41,9 +42,6 @@ impl Turn<'_> {
             Event::ProcessGone { session, pid, .. } if self.model.tree.session.as_ref() == Some(session) => {
                 self.model.tree.mark_gone(*pid, self.now);
             }
-            Event::Attention { session, reason, .. } => {
-                self.model.attention.insert(session.clone(), reason.clone());
-            }
             Event::Launched { .. }
             | Event::Phase { .. }
             | Event::Verdict { .. }
@@ -52,11 +50,14 @@ impl Turn<'_> {
             | Event::Signal { .. }
             | Event::Survivor { .. }
             | Event::Exited { .. }
+            | Event::Attention { .. }
             | Event::Lagged { .. } => {}
         }
         if let Some(said) = notify::said(self.model, event, self.now) {
             self.effects.push(Effect::Notify(said));
         }
+        self.attend(event);
+        self.follow_stops(event);
         let (mut tone, text, notable) = describe(event, &self.model.sessions);
         if let Event::Exited { session, .. } = event
             && self.model.acting.contains(session)
@@ -72,6 +73,8 @@ impl Turn<'_> {
         match (pending, result) {
             (Pending::Plan, Ok(Answer::Receipt(receipt))) => self.planned(ticket, *receipt),
             (Pending::Plan, Ok(Answer::Orphans(orphans))) => self.planned(ticket, plan_of(*orphans)),
+            (Pending::PlanOfMany, Ok(Answer::Receipt(receipt))) => self.planned_of_many(ticket, Ok(*receipt)),
+            (Pending::PlanOfMany, Err(error)) => self.planned_of_many(ticket, Err(error)),
             (Pending::Plan, Err(error)) => {
                 let is_it = |overlay: &Overlay| matches!(overlay, Overlay::Preview(p) if p.ticket == ticket);
                 self.model.overlays.retain(|overlay| !is_it(overlay));
@@ -139,6 +142,7 @@ impl Turn<'_> {
 
     fn acted(&mut self, act: Act, session: Option<String>, name: &str, result: Result<Answer, AppError>) {
         self.model.acting.retain(|id| Some(id) != session.as_ref());
+        self.unwatch(session.as_ref());
         match result {
             Ok(Answer::Receipt(receipt)) => self.receipt(*receipt, name),
             Ok(Answer::Restarted { receipt, launched }) => {

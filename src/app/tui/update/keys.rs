@@ -7,7 +7,8 @@ use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
 use super::super::model::{
-    Act, Ask, Launch, Overlay, Palette, Pane, Pending, Preview, QuitBox, Reader, Reading, TreeLine, dry_run,
+    Act, Ask, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader, Reading, TreeLine,
+    dry_run,
 };
 use super::super::seam::Effect;
 use super::super::theme::Tone;
@@ -40,18 +41,25 @@ impl Turn<'_> {
             Action::Back => self.back(),
             Action::Focus => self.focus(),
             Action::Start => self.open_menu(),
-            Action::Stop => self.preview_selected(Act::Stop),
-            Action::Force => self.preview_selected(Act::Force),
-            Action::Restart => self.preview_selected(Act::Restart),
+            Action::Stop => self.preview_marked(Act::Stop),
+            Action::Force => self.preview_marked(Act::Force),
+            Action::Restart => self.preview_marked(Act::Restart),
             Action::Sweep => {
+                if self.many(ManyAct::Act(Act::Sweep)) {
+                    return;
+                }
                 // What is over is swept alone; otherwise everything that is over.
                 let over = self.model.current().filter(|row| row.phase.is_over()).map(|row| row.session.clone());
                 self.preview(Act::Sweep, over, None);
             }
+            Action::Mark => self.mark(),
+            Action::Attention => self.next_attention(),
             Action::Zoom => self.zoom(),
             Action::Tree => self.toggle_tree(),
             Action::Why => self.why(),
+            Action::Find if self.model.pane == Pane::Screen => self.look_back(Purpose::Search),
             Action::Find => self.find(),
+            Action::LookBack => self.look_back(Purpose::Browse),
             Action::Palette => self.model.overlays.push(Overlay::Palette(Palette::default())),
             Action::Events => self.read(Reading::Events),
             Action::Receipt => match self.model.last_receipt() {
@@ -74,6 +82,15 @@ impl Turn<'_> {
             Action::Quit => self.quit(),
             Action::Redraw => self.effects.push(Effect::Redraw),
             Action::Leave
+            | Action::Left
+            | Action::Right
+            | Action::LineStart
+            | Action::LineEnd
+            | Action::Select
+            | Action::SelectRows
+            | Action::Next
+            | Action::Previous
+            | Action::Edit
             | Action::Confirm
             | Action::Close
             | Action::Scope
@@ -143,7 +160,9 @@ impl Turn<'_> {
         } else if self.model.zoom {
             self.model.zoom = false;
         } else if self.model.pane == Pane::List {
-            self.model.filter = None;
+            if self.model.filter.take().is_none() {
+                self.model.marked.clear();
+            }
         } else {
             self.model.pane = Pane::List;
         }
@@ -170,7 +189,7 @@ impl Turn<'_> {
     }
 
     /// Makes the terminal visible.
-    fn show_screen(&mut self) {
+    pub(super) fn show_screen(&mut self) {
         self.model.pane = Pane::Screen;
         match arrangement(self.model.size) {
             Arrangement::Stacked if !self.model.zoom => self.model.tree_wanted = Some(false),
@@ -234,6 +253,9 @@ impl Turn<'_> {
     }
 
     fn dismiss(&mut self) {
+        if self.many(ManyAct::Dismiss) {
+            return;
+        }
         match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
             Some((session, name)) => {
                 self.run(Command::Dismiss { session }, Pending::Dismiss(name));
@@ -260,7 +282,11 @@ impl Turn<'_> {
         self.run(Command::Recipes {}, Pending::Recipes);
     }
 
-    fn preview_selected(&mut self, act: Act) {
+    /// Previews an act on all that are marked, else on the selected session.
+    fn preview_marked(&mut self, act: Act) {
+        if self.many(ManyAct::Act(act)) {
+            return;
+        }
         match self.model.selected.clone() {
             Some(session) => self.preview(act, Some(session), None),
             None => self.note(Tone::Plain, "no session is selected (s starts one)"),

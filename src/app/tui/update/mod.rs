@@ -6,7 +6,10 @@
 
 mod answers;
 mod finding;
+mod history;
 mod keys;
+mod live;
+mod marks;
 mod overlays;
 mod pointer;
 #[cfg(test)]
@@ -71,13 +74,15 @@ impl Turn<'_> {
             UiEvent::Answered { ticket, result } => self.answered(ticket, result),
             UiEvent::Happened(event) => self.happened(&event),
             UiEvent::Clipboard { session, bytes } => self.forward(&session, bytes),
+            UiEvent::Frozen(frozen) => self.frozen(*frozen),
+            UiEvent::Edited(Err(why)) => self.note(Tone::Bad, &why),
             UiEvent::Recipes(recipes) => self.model.recipes = recipes,
             UiEvent::Note(text) => self.note(Tone::Plain, &text),
             UiEvent::Suspend => self.effects.push(Effect::Suspend),
             UiEvent::Hangup | UiEvent::Terminate => self.effects.push(Effect::Quit),
             UiEvent::Input(Input::FocusGained) => self.model.looks_elsewhere = false,
             UiEvent::Input(Input::FocusLost) => self.model.looks_elsewhere = true,
-            UiEvent::ScreenChanged | UiEvent::Tick | UiEvent::Resume | UiEvent::Drawn => {}
+            UiEvent::Edited(Ok(())) | UiEvent::ScreenChanged | UiEvent::Tick | UiEvent::Resume | UiEvent::Drawn => {}
         }
     }
 
@@ -95,7 +100,7 @@ impl Turn<'_> {
             && matches!(key.code, KeyCode::Char(_))
             && !matches!(
                 self.model.context(),
-                Context::Terminal | Context::Line | Context::Ask | Context::Filter | Context::Palette
+                Context::Terminal | Context::Line | Context::Ask | Context::Filter | Context::Palette | Context::Search
             )
             && !is_chord(self.model.escape, key)
         {
@@ -119,6 +124,7 @@ impl Turn<'_> {
             }
             Context::Panes => self.pane_key(key),
             Context::Filter => self.filter_key(key),
+            context @ (Context::History | Context::Search) => self.history_key(context, key),
             context @ (Context::Preview
             | Context::Reader
             | Context::Menu
@@ -164,6 +170,7 @@ impl Turn<'_> {
                 }
             }
             Context::Filter => self.type_filter(|line| line.insert(text)),
+            Context::Search => self.type_search(|line| line.insert(text)),
             Context::Palette => {
                 if let Some(Overlay::Palette(palette)) = self.model.overlays.last_mut() {
                     palette.line.insert(text);
@@ -171,7 +178,13 @@ impl Turn<'_> {
                 }
             }
             // Anywhere else a paste would press keys.
-            Context::Panes | Context::Preview | Context::Reader | Context::Menu | Context::Error | Context::Quit => {}
+            Context::Panes
+            | Context::History
+            | Context::Preview
+            | Context::Reader
+            | Context::Menu
+            | Context::Error
+            | Context::Quit => {}
         }
     }
 
@@ -215,6 +228,7 @@ impl Turn<'_> {
     /// Brings everything into line that depends on the whole model.
     fn settle(&mut self) {
         self.settle_filter();
+        self.settle_stops();
         let model = &mut *self.model;
         model.tree.expire(self.now);
         if model.focused && (model.modes().is_none() || model.current().is_none_or(|row| row.phase.is_over())) {
@@ -257,5 +271,6 @@ impl Turn<'_> {
             model.pane = if layout.screen.is_some() { Pane::Screen } else { Pane::List };
         }
         view::settle(model, &layout);
+        self.settle_history();
     }
 }

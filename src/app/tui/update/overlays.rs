@@ -3,7 +3,7 @@
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
-use super::super::model::{Act, Ask, Launch, Overlay, Pending, Reading, seconds};
+use super::super::model::{Act, Ask, Confirmed, Launch, Overlay, Pending, Reading, seconds};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view;
@@ -74,6 +74,18 @@ impl Turn<'_> {
             | Action::Tree
             | Action::Why
             | Action::Find
+            | Action::LookBack
+            | Action::Left
+            | Action::Right
+            | Action::LineStart
+            | Action::LineEnd
+            | Action::Select
+            | Action::SelectRows
+            | Action::Next
+            | Action::Previous
+            | Action::Edit
+            | Action::Mark
+            | Action::Attention
             | Action::Palette
             | Action::Events
             | Action::Receipt
@@ -120,6 +132,7 @@ impl Turn<'_> {
             Some(Overlay::Preview(preview)) => {
                 (preview.scroll, preview.follows) = (preview.scroll.saturating_add_signed(by), false);
             }
+            Some(Overlay::Many(many)) => many.scroll = many.scroll.saturating_add_signed(by),
             Some(Overlay::Reader(reader)) => reader.scroll = reader.scroll.saturating_add_signed(by),
             Some(Overlay::Quit(quit)) => quit.scroll = quit.scroll.saturating_add_signed(by),
             Some(Overlay::Launch(launch)) if !launch.typing => {
@@ -141,8 +154,14 @@ impl Turn<'_> {
             launch.typing = false;
             return;
         }
-        if let Some(Overlay::Preview(preview)) = self.model.overlays.pop() {
-            self.model.pending.remove(&preview.ticket);
+        match self.model.overlays.pop() {
+            Some(Overlay::Preview(preview)) => drop(self.model.pending.remove(&preview.ticket)),
+            Some(Overlay::Many(many)) => {
+                many.items.iter().filter_map(|item| item.ticket).for_each(|ticket| {
+                    self.model.pending.remove(&ticket);
+                });
+            }
+            _ => {}
         }
     }
 
@@ -154,12 +173,12 @@ impl Turn<'_> {
                     return;
                 }
                 let (act, session, name) = (preview.act, preview.session.clone(), preview.name.clone());
-                let command = act.command(session.as_deref(), Some(preview.confirmed()));
+                let (confirmed, plan) = (preview.confirmed(), preview.plan.clone());
+                self.watch(act, session.as_ref(), plan.as_deref());
                 self.model.overlays.pop();
-                self.note(Tone::Plain, &format!("{}: {name} …", act.verb()));
-                self.model.acting.extend(session.clone());
-                self.run(command, Pending::Act { act, session, name });
+                self.carry_out(act, session, name, confirmed);
             }
+            Some(Overlay::Many(many)) => self.confirm_many(many.clone()),
             Some(Overlay::Launch(launch)) if launch.typing => self.launch_line(launch.clone()),
             Some(Overlay::Launch(launch)) => {
                 let name = launch.recipe.clone();
@@ -173,6 +192,14 @@ impl Turn<'_> {
             Some(Overlay::Quit(quit)) if quit.drawn => self.effects.push(Effect::Quit),
             Some(Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Error(_)) | None => {}
         }
+    }
+
+    /// Does what was agreed to.
+    pub(super) fn carry_out(&mut self, act: Act, session: Option<String>, name: String, confirmed: Confirmed) {
+        let command = act.command(session.as_deref(), Some(confirmed));
+        self.note(Tone::Plain, &format!("{}: {name} …", act.verb()));
+        self.model.acting.extend(session.clone());
+        self.run(command, Pending::Act { act, session, name });
     }
 
     fn extend_by(&mut self, ask: Ask) {
@@ -237,11 +264,12 @@ impl Turn<'_> {
     fn copy_overlay(&mut self) {
         let Some(overlay) = self.model.overlays.last() else { return };
         let what = match overlay {
-            Overlay::Preview(_) => "the preview",
+            Overlay::Preview(_) | Overlay::Many(_) => "the preview",
             Overlay::Reader(reader) => match reader.reading {
                 Reading::Help => "the help",
                 Reading::Events => "the events",
                 Reading::Receipt(_) => "the receipt",
+                Reading::Live(_) => "the stop",
                 Reading::Orphans(_) => "the orphans",
                 Reading::Doctor(_) => "the checks",
                 Reading::Why(_) => "why it is what it is",

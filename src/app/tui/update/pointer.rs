@@ -32,13 +32,26 @@ impl Turn<'_> {
             };
             return by.into_iter().for_each(|by| self.scroll_overlay(by));
         }
+        if event.kind == MouseEventKind::Up(MouseButton::Left) {
+            self.release();
+        }
         let Some((pane, area)) = layout(self.model).pane_at(event.column, event.row) else { return };
         if pane == Pane::Screen && self.passes(event) {
             return self.pass(event, area);
         }
         match (event.kind, wheel) {
             (_, Some(by)) => self.wheel(pane, by),
-            (MouseEventKind::Down(MouseButton::Left), None) => self.click(pane, area, event.row),
+            (MouseEventKind::Drag(MouseButton::Left), None) if pane == Pane::Screen => self.drag(area, event),
+            (MouseEventKind::Down(MouseButton::Left), None) if pane == Pane::Screen && self.model.history.is_some() => {
+                self.press(area, event);
+            }
+            (MouseEventKind::Down(MouseButton::Left), None) => {
+                self.model.pressed = None;
+                if pane == Pane::Screen {
+                    self.press(area, event);
+                }
+                self.click(pane, area, event.row);
+            }
             _ => {}
         }
     }
@@ -48,7 +61,7 @@ impl Turn<'_> {
     fn passes(&self, event: MouseEvent) -> bool {
         let wants = self.model.modes().is_some_and(|modes| modes.mouse != MouseMode::None);
         let wheel = matches!(event.kind, MouseEventKind::ScrollUp | MouseEventKind::ScrollDown);
-        wants && self.model.scroll == 0 && (self.model.focused || wheel)
+        wants && self.model.history.is_none() && self.model.scroll == 0 && (self.model.focused || wheel)
     }
 
     fn pass(&mut self, event: MouseEvent, area: Area) {
@@ -72,6 +85,7 @@ impl Turn<'_> {
         match pane {
             Pane::List => self.step_session(by.signum()),
             Pane::Tree => self.step_process(by.signum()),
+            Pane::Screen if let Some(history) = &mut self.model.history => history.step(by),
             Pane::Screen => {
                 // Programs that fill the screen have no history; they read the wheel as arrows.
                 let full = self.model.modes().is_some_and(|modes| modes.alternate_screen);

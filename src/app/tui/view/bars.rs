@@ -7,6 +7,7 @@ use ratatui::style::{Modifier, Style};
 use super::super::keymap::{Action, Context, in_context, name_of};
 use super::super::model::{Model, Overlay, Pane};
 use super::super::theme::{Theme, Tone};
+use super::history;
 use super::human;
 use super::list;
 use super::paint::{Row, width};
@@ -68,6 +69,8 @@ pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
     row.put(name, if model.pane == Pane::Screen { here } else { theme.dim() });
     if model.pane == Pane::Tree {
         row.put(" › ", theme.dim()).put("Processes", here);
+    } else if let Some(history) = &model.history {
+        row.put(&format!(" › {}", history::place(history)), theme.tone(Tone::Warn));
     } else if model.scroll > 0 {
         row.put(&format!(" › {} back", model.scroll), theme.tone(Tone::Warn));
     }
@@ -94,7 +97,11 @@ fn is_of_use(model: &Model, action: Action) -> bool {
         Action::Focus | Action::Why | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
             model.selected.is_some() || !model.overlays.is_empty()
         }
-        Action::Confirm => !matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if preview.plan.is_none()),
+        Action::Confirm => match model.overlays.last() {
+            Some(Overlay::Preview(preview)) => preview.plan.is_some(),
+            Some(Overlay::Many(many)) => many.is_planned(),
+            _ => true,
+        },
         Action::Reap | Action::Adopt => model.current().is_some_and(|row| model.sessions.is_orphan(&row.session)),
         Action::Choose => {
             matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if !preview.choices().is_empty())

@@ -5,11 +5,11 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
-use super::super::model::{Act, Model, Overlay, Reading};
+use super::super::model::{Act, ManyAct, Model, Overlay, Reading};
 use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::paint::{self, Row, width};
-use super::{ask, bars, help, launch, palette, preview, receipt, report, why};
+use super::{ask, bars, help, launch, live, many, palette, preview, receipt, report, why};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -32,7 +32,7 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     let most = match overlay {
         Overlay::Error(_) | Overlay::Ask(_) => 72,
         Overlay::Launch(_) | Overlay::Palette(_) => 92,
-        Overlay::Preview(_) | Overlay::Reader(_) | Overlay::Quit(_) => 112,
+        Overlay::Preview(_) | Overlay::Many(_) | Overlay::Reader(_) | Overlay::Quit(_) => 112,
     };
     let inner = if framed { cols.saturating_sub(8).min(most) } else { cols };
     let (title, tone, lines, selected) = content(model, overlay, inner);
@@ -61,9 +61,19 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
             let (lines, selected) = preview::lines(model, p, width);
             (format!("{}: {}", p.act.verb(), p.name), tone, lines, selected)
         }
+        Overlay::Many(m) => {
+            let tone = if m.act == ManyAct::Act(Act::Force) { Tone::Bad } else { Tone::Warn };
+            (format!("{}: all that are marked", m.act.verb()), tone, many::lines(model, m, width), None)
+        }
         Overlay::Reader(reader) => match &reader.reading {
             Reading::Help => ("Keys".to_owned(), Tone::Plain, help::help_lines(model, width), None),
             Reading::Events => ("Events".to_owned(), Tone::Plain, help::event_lines(model, width), None),
+            Reading::Live(session) => {
+                let name = model.sessions.by_id(session).map_or(session.as_str(), |row| row.name.as_str());
+                let live = model.live.iter().find(|live| live.session == *session);
+                let lines = live.map(|live| live::lines(model, live, width)).unwrap_or_default();
+                (format!("Stopping: {name}"), Tone::Warn, lines, None)
+            }
             Reading::Receipt(r) => {
                 let name = model.sessions.by_id(&r.session).map_or(r.session.as_str(), |row| row.name.as_str());
                 let name = if name.is_empty() { "all sessions" } else { name };
@@ -104,6 +114,7 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
 fn scroll(overlay: &Overlay) -> usize {
     match overlay {
         Overlay::Preview(p) => p.scroll,
+        Overlay::Many(m) => m.scroll,
         Overlay::Reader(r) => r.scroll,
         Overlay::Quit(q) => q.scroll,
         Overlay::Launch(l) => l.top,

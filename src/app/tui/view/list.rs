@@ -91,8 +91,16 @@ pub(super) fn count(model: &Model) -> String {
     }
 }
 
-/// Returns the filter as it stands behind the title.
+/// Returns the filter and the number of marks as they stand behind the title.
 pub(super) fn filter(model: &Model) -> String {
+    let marked = match model.marked.len() {
+        0 => String::new(),
+        count => format!("  ✓ {count} marked"),
+    };
+    marked + &typed(model)
+}
+
+fn typed(model: &Model) -> String {
     match &model.filter {
         None => String::new(),
         Some(filter) if filter.typing => format!("  /{}", palette::typed(&filter.line)),
@@ -123,7 +131,8 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
         0
     };
     row.put(if selected { "▌" } else { " " }, theme.accent());
-    row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict))).gap(1);
+    row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
+    row.put(if model.marked.contains(&session.session) { "✓" } else { " " }, theme.accent());
     let attention = session.attention.is_some() || model.attention.contains_key(&session.session);
     let columns = memory + cpu + uptime + host + pid + state;
     let marks = [session.adopted, attention].into_iter().filter(|mark| *mark).count();

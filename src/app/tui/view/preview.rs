@@ -35,7 +35,7 @@ pub(super) fn lines(model: &Model, preview: &Preview, width: u16) -> (Vec<Line<'
     if model.size.1 >= 10 {
         doc.text(0, &summary(plan, preview), theme.text());
     }
-    let selected = plan_lines(&mut doc, plan, preview);
+    let selected = plan_lines(&mut doc, plan, Some(preview));
     for note in &plan.notes {
         doc.blank();
         doc.text(0, note, theme.dim());
@@ -60,7 +60,7 @@ fn about(model: &Model, preview: &Preview) -> String {
 
 /// Adds the plan of a dry run. Each process is named once, below what would be done with it. Returns the line of
 /// the kept process that the keys are on.
-fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt, preview: &Preview) -> Option<usize> {
+pub(super) fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt, preview: Option<&Preview>) -> Option<usize> {
     let plan = receipt.plan.as_deref().unwrap_or_default();
     let mut named = BTreeSet::new();
     let targets: Vec<_> = plan.iter().filter(|row| row.signal.is_some()).collect();
@@ -139,7 +139,11 @@ fn plan_lines(doc: &mut Doc<'_>, receipt: &Receipt, preview: &Preview) -> Option
 }
 
 /// Adds the processes that are kept, each with whether it was chosen to be ended all the same.
-fn kept_lines(doc: &mut Doc<'_>, kept: &[Bystander], preview: &Preview) -> Option<usize> {
+fn kept_lines(doc: &mut Doc<'_>, kept: &[Bystander], preview: Option<&Preview>) -> Option<usize> {
+    let Some(preview) = preview else {
+        bystanders(doc, "Kept alive on purpose", "kept", kept);
+        return None;
+    };
     let choices = preview.choices();
     let on = choices.get(preview.chosen(&choices));
     if on.is_none() {

@@ -11,7 +11,7 @@ use super::super::model::{Model, Pane};
 use super::super::theme::{Theme, Tone};
 use super::layout::Area;
 use super::paint::Row;
-use super::{bars, human, list};
+use super::{bars, history, human, list};
 use crate::app::contract::SessionRow;
 use crate::pty::screen::{self, CellStyle, Screen, Size};
 
@@ -50,6 +50,9 @@ pub(super) fn draw(model: &Model, area: Area, surface: Option<&dyn Surface>, buf
         return None;
     };
     let body = area.body.intersection(buffer.area);
+    if let Some(history) = &model.history {
+        return history::draw(model, history, body, buffer).filter(|_| model.overlays.is_empty());
+    }
     let first = model.facts().map_or(0, |facts| facts.first_row(body.height, model.scroll));
     let size = surface.size();
     for index in 0..body.height.min(size.rows.saturating_sub(first)) {
@@ -64,7 +67,7 @@ pub(super) fn draw(model: &Model, area: Area, surface: Option<&dyn Surface>, buf
     (typing && visible && inside && model.scroll == 0).then(|| Position::new(body.x + column, body.y + row))
 }
 
-fn cell(buffer: &mut Buffer, body: Rect, at: Position, (text, width): (&str, u8), style: CellStyle) {
+pub(super) fn cell(buffer: &mut Buffer, body: Rect, at: Position, (text, width): (&str, u8), style: CellStyle) {
     if at.x >= body.width {
         return;
     }
@@ -153,7 +156,13 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     parts.push((&detail, theme.dim()));
     parts.push((&facts, theme.dim()));
     parts.push((&title, theme.dim()));
-    let aside = if model.scroll > 0 { format!("{} back", model.scroll) } else { session.session.clone() };
+    let aside = if let Some(history) = &model.history {
+        history::place(history)
+    } else if model.scroll > 0 {
+        format!("{} back", model.scroll)
+    } else {
+        session.session.clone()
+    };
     bars::title(theme, area, active, &parts, &aside, buffer);
 }
 

@@ -7,11 +7,13 @@ use unicode_width::UnicodeWidthStr as _;
 use crate::app::command::Answer;
 use crate::app::contract::{Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
 use crate::app::phase::Suggestion;
 use crate::app::tui::fixtures::{self, Bench, FakeScreen};
 use crate::app::tui::model::Model;
 use crate::app::tui::seam::UiEvent;
 use crate::app::tui::theme::Theme;
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
 
@@ -245,6 +247,58 @@ fn finding() {
     });
     check("palette", |bench| {
         bench.press(":st<Down>");
+    });
+}
+
+#[test]
+fn many() {
+    check("marked", |bench| {
+        bench.press("  ");
+    });
+    check("many_stop", |bench| {
+        bench.press("  ");
+        let effects = bench.press("x");
+        let mut plan = fixtures::plan();
+        (plan.refused, plan.unverified, plan.lookalikes) = (Vec::new(), Vec::new(), Vec::new());
+        plan.plan = plan.plan.map(|rows| rows.into_iter().take(2).collect());
+        for effect in &effects {
+            if let crate::app::tui::seam::Effect::Run { ticket, .. } = effect {
+                let result = Ok(Answer::Receipt(Box::new(plan.clone())));
+                bench.send(UiEvent::Answered { ticket: *ticket, result });
+            }
+        }
+    });
+    check("many_dismiss", |bench| {
+        bench.press("/build<Enter> <Esc>/fix<Enter> <Esc>f");
+    });
+}
+
+#[test]
+fn looking_back() {
+    check("look_back", |bench| {
+        bench.freeze("[/line 4\\d<Enter>NVkk");
+    });
+    check("search", |bench| {
+        bench.freeze("[/読");
+    });
+}
+
+#[test]
+fn a_stop_under_way() {
+    check("live", |bench| {
+        let effects = bench.press("x");
+        let plan = Receipt { grace_s: Some(2.0), ..fixtures::plan() };
+        bench.answer(&effects, Answer::Receipt(Box::new(plan)));
+        bench.draw();
+        bench.press("y");
+        let session = "serve-1a2b3c4d".to_owned();
+        for pid in [4242, 4301] {
+            let (session, signal) = (session.clone(), "TERM".to_owned());
+            bench.send(UiEvent::Happened(Event::Signal { session, pid, signal }));
+        }
+        bench.send(UiEvent::Happened(Event::ProcessGone { session, pid: 4301, command: String::new() }));
+        bench.now += std::time::Duration::from_millis(400);
+        bench.send(UiEvent::Tick);
     });
 }
 

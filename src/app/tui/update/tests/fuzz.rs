@@ -198,8 +198,10 @@ fn ten_thousand_events_do_no_harm() {
                 }
                 Effect::Resize { rows, cols, .. } => assert!(rows >= 1 && cols >= 2, "step {step}"),
                 Effect::Input { bytes, .. } => assert!(!bytes.is_empty()),
+                Effect::Freeze => bench.thaw(),
                 Effect::Select(_)
                 | Effect::Copy(_)
+                | Effect::Edit(_)
                 | Effect::Forward(_)
                 | Effect::Suspend
                 | Effect::Notify(_)
@@ -231,9 +233,16 @@ fn every_size_draws_every_dialog() {
         (2, 100),
     ]);
     for (cols, rows) in sizes {
-        for keys in ["", "<Enter>", "<Tab>", "t", "z", "?", "e", "s", "s:abc", "q", "x", "/se", ":st", ":zzz", "w"] {
+        for keys in
+            ["", "<Enter>", "<Tab>", "t", "z", "?", "e", "s", "s:abc", "q", "x", "/se", ":st", ":zzz", "w", "  x", "["]
+        {
             let mut bench = Bench::full(cols, rows);
             let effects = bench.press(keys);
+            if keys == "[" {
+                bench.thaw();
+                bench.draw();
+                bench.press("/line<Enter>v");
+            }
             if keys == "x" {
                 bench.answer(&effects, Answer::Receipt(Box::new(fixtures::plan())));
             }

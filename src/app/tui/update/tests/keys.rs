@@ -355,6 +355,8 @@ fn every_binding_is_handled_without_surprise() {
                     Context::Menu => drop(bench.press("s")),
                     Context::Line => drop(bench.press("s:")),
                     Context::Ask => drop(bench.press("+")),
+                    Context::History => drop(bench.freeze("[")),
+                    Context::Search => drop(bench.freeze("[/")),
                     Context::Filter => drop(bench.press("/")),
                     Context::Palette => drop(bench.press(":")),
                     Context::Error => {
@@ -368,7 +370,9 @@ fn every_binding_is_handled_without_surprise() {
                 let text = key.to_string();
                 let event = text.strip_prefix("Ctrl-").map_or_else(
                     || match text.as_str() {
-                        "Enter" | "Esc" | "Tab" | "Home" | "End" | "PgUp" | "PgDn" => format!("<{text}>"),
+                        "Enter" | "Esc" | "Tab" | "Home" | "End" | "PgUp" | "PgDn" | "Left" | "Right" => {
+                            format!("<{text}>")
+                        }
                         "Space" => " ".to_owned(),
                         "Shift-Tab" => "<BackTab>".to_owned(),
                         "↑" => "<Up>".to_owned(),

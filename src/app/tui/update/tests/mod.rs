@@ -2,8 +2,11 @@
 
 mod finding;
 mod fuzz;
+mod history;
 mod keys;
 mod launch;
+mod live;
+mod marks;
 mod orphans;
 mod pointer;
 mod sessions;

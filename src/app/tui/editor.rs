@@ -1,0 +1,52 @@
+//! An editor on our terminal, with a text in a file that is removed when it ends.
+//!
+//! Called by `run` once the screen has left the terminal; waits on a thread of its own.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::lifecycle::spawn::{End, Spec, start as spawn};
+
+/// Starts `$VISUAL`, else `$EDITOR`, else vi, and calls `ended` when it has ended. The error says what did not work.
+pub(super) fn start(text: &str, ended: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let path = file(text).map_err(|error| format!("failed to write the text for the editor: {error}"))?;
+    let editor = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
+    let editor = editor.into_iter().find(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned());
+    // The variable may hold arguments, in the shell's words.
+    let line = format!("{editor} \"$1\"");
+    let argv = ["sh".as_ref(), "-c".as_ref(), line.as_ref(), "sh".as_ref(), path.as_os_str()];
+    let child = spawn(&Spec::new(argv), End::Inherit, End::Inherit, End::Inherit);
+    match child {
+        Ok(mut child) => {
+            std::thread::spawn(move || {
+                // However it ends, the terminal is ours again.
+                drop(child.wait());
+                remove(&path);
+                ended();
+            });
+            Ok(())
+        }
+        Err(error) => {
+            remove(&path);
+            Err(format!("failed to start {editor}: {error} (set EDITOR)"))
+        }
+    }
+}
+
+/// Writes a text to a new file that nobody else can read.
+fn file(text: &str) -> std::io::Result<PathBuf> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("cookbook-tui-{}-{}.txt", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let path = std::env::temp_dir().join(name);
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    file.write_all(text.as_bytes())?;
+    Ok(path)
+}
+
+fn remove(path: &Path) {
+    // It may be gone already: an editor may have removed it.
+    fs::remove_file(path).ok();
+}

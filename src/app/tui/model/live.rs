@@ -1,0 +1,109 @@
+//! Stops that are under way, per process: captured, signalled, gone; and the time left until KILL. Pure.
+
+use std::time::{Duration, Instant};
+
+use super::overlay::Act;
+use crate::lifecycle::identity::Pid;
+use crate::lifecycle::receipt::Receipt;
+
+/// A stop that takes less is not worth a panel.
+const SHORT: Duration = Duration::from_millis(300);
+/// Time between two looks at the clock.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How far a process of a stop has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing was sent yet.
+    Captured,
+    /// It got these signals.
+    Signalled(Vec<String>),
+    /// It has ended.
+    Gone,
+}
+
+/// One process of a stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its pid.
+    pub pid: Pid,
+    /// Its masked command line.
+    pub command: String,
+    /// How far it has come.
+    pub stage: Stage,
+}
+
+/// A stop that is under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Live {
+    /// Which session.
+    pub session: String,
+    /// What was asked for.
+    pub act: Act,
+    /// Who is to end.
+    pub targets: Vec<Target>,
+    /// Whole seconds until KILL; `None` before the first signal, or where nobody knows.
+    pub left_s: Option<u64>,
+    grace: Option<Duration>,
+    signalled_at: Option<Instant>,
+    opens_at: Instant,
+    /// The panel was opened.
+    pub(in super::super) opened: bool,
+    looked_at: Instant,
+}
+
+impl Live {
+    /// Begins with the plan that was agreed to.
+    pub(in super::super) fn new(session: String, act: Act, plan: &Receipt, now: Instant) -> Self {
+        let rows = plan.plan.iter().flatten().filter(|row| row.signal.is_some());
+        let targets = rows.map(|row| Target { pid: row.pid, command: row.command.clone(), stage: Stage::Captured });
+        let grace = plan.grace_s.filter(|_| act != Act::Force);
+        let grace = grace.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let (opens_at, targets) = (now + SHORT, targets.collect());
+        Self { session, act, targets, left_s: None, grace, signalled_at: None, opens_at, opened: false, looked_at: now }
+    }
+
+    /// Takes in that a signal was sent.
+    pub(in super::super) fn signalled(&mut self, pid: i32, signal: &str, now: Instant) {
+        self.signalled_at.get_or_insert(now);
+        if let Some(target) = self.target(pid) {
+            match &mut target.stage {
+                Stage::Signalled(sent) => sent.push(signal.to_owned()),
+                Stage::Captured => target.stage = Stage::Signalled(vec![signal.to_owned()]),
+                Stage::Gone => {}
+            }
+        }
+    }
+
+    /// Takes in that a process has ended.
+    pub(in super::super) fn gone(&mut self, pid: i32) {
+        if let Some(target) = self.target(pid) {
+            target.stage = Stage::Gone;
+        }
+    }
+
+    fn target(&mut self, pid: i32) -> Option<&mut Target> {
+        self.targets.iter_mut().find(|target| target.pid.raw() == pid)
+    }
+
+    /// Looks at the clock. Returns whether the panel is to be opened.
+    pub(in super::super) fn tick(&mut self, now: Instant) -> bool {
+        self.looked_at = now;
+        let until = self.signalled_at.zip(self.grace).map(|(at, grace)| at + grace);
+        // Rounded up: nobody is told of 0 seconds while there is time.
+        self.left_s = until
+            .map(|until| until.saturating_duration_since(now).as_millis().div_ceil(1_000))
+            .map(|s| u64::try_from(s).unwrap_or(u64::MAX));
+        !self.opened && now >= self.opens_at
+    }
+
+    /// Returns when the clock is to be looked at again.
+    pub(in super::super) fn deadline(&self) -> Instant {
+        self.looked_at + LOOK
+    }
+
+    /// Returns how many have ended.
+    pub fn ended(&self) -> usize {
+        self.targets.iter().filter(|target| target.stage == Stage::Gone).count()
+    }
+}

@@ -1,0 +1,119 @@
+//! Marks, what is done to all that are marked, and the way to the next session that wants to be looked at. Pure.
+
+use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending};
+use super::super::seam::Ticket;
+use super::super::theme::Tone;
+use super::Turn;
+use crate::app::command::Command;
+use crate::app::contract::Phase;
+use crate::app::error::AppError;
+use crate::app::event::Event;
+use crate::lifecycle::receipt::Receipt;
+
+impl Turn<'_> {
+    /// Marks the selected session, or takes the mark back, and moves on.
+    pub(super) fn mark(&mut self) {
+        let Some(session) = self.model.selected.clone() else { return };
+        if !self.model.marked.remove(&session) {
+            self.model.marked.insert(session);
+        }
+        self.step_session(1);
+    }
+
+    /// Opens the preview of an act on all that are marked. Returns whether any is.
+    pub(super) fn many(&mut self, act: ManyAct) -> bool {
+        let rows = self.model.sessions.rows().iter().filter(|row| self.model.marked.contains(&row.session));
+        let rows: Vec<_> = rows.map(|row| (row.session.clone(), row.name.clone(), row.phase)).collect();
+        if rows.is_empty() {
+            return false;
+        }
+        let items = rows.into_iter().map(|(session, name, phase)| {
+            let (ticket, plan) = match act {
+                ManyAct::Act(act) => (Some(self.run(act.command(Some(&session), None), Pending::PlanOfMany)), None),
+                ManyAct::Dismiss if phase.is_over() => (None, Some(Ok(Box::default()))),
+                ManyAct::Dismiss => (None, Some(Err(format!("stays: it is {}", phase.name())))),
+            };
+            Item { session, name, plan, ticket }
+        });
+        let items = items.collect();
+        let serial = self.model.next_ticket;
+        self.model.next_ticket += 1;
+        self.model.overlays.push(Overlay::Many(Many { act, items, scroll: 0, drawn: false, serial }));
+        true
+    }
+
+    /// Takes in the dry run of one of many.
+    pub(super) fn planned_of_many(&mut self, ticket: Ticket, result: Result<Receipt, AppError>) {
+        let result = result.map(Box::new).map_err(|error| error.message);
+        for overlay in &mut self.model.overlays {
+            if let Overlay::Many(many) = overlay
+                && many.planned(ticket, result.clone())
+            {
+                return;
+            }
+        }
+    }
+
+    /// Does what the preview of many has shown.
+    pub(super) fn confirm_many(&mut self, many: Many) {
+        if !many.drawn {
+            return;
+        }
+        self.model.overlays.pop();
+        self.model.marked.clear();
+        for Item { session, name, plan, .. } in many.items {
+            match (many.act, plan) {
+                (ManyAct::Dismiss, Some(Ok(_))) => {
+                    self.run(Command::Dismiss { session }, Pending::Dismiss(name));
+                }
+                (ManyAct::Act(act), Some(Ok(plan))) => {
+                    self.watch(act, Some(&session), Some(&plan));
+                    self.carry_out(act, Some(session), name, Confirmed::of(&plan));
+                }
+                (_, Some(Err(_)) | None) => {}
+            }
+        }
+    }
+
+    /// Goes to the next session that wants to be looked at, else to the next that has failed.
+    pub(super) fn next_attention(&mut self) {
+        let rows = self.model.sessions.rows();
+        let at = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id)).unwrap_or(0);
+        let mut round = rows.iter().cycle().skip(at + 1).take(rows.len());
+        let next = round
+            .clone()
+            .find(|row| row.attention.is_some() || self.model.attention.contains_key(&row.session))
+            .or_else(|| round.find(|row| matches!(row.phase, Phase::Failed | Phase::Unverifiable)));
+        let Some(session) = next.map(|row| row.session.clone()) else {
+            return self.note(Tone::Plain, "no session wants you, and none has failed");
+        };
+        if let Some(why) = self.model.attention.get(&session) {
+            let name = self.model.sessions.by_id(&session).map_or("", |row| row.name.as_str());
+            let text = format!("{name}: {why}");
+            self.note(Tone::Warn, &text);
+        }
+        self.reveal(session);
+    }
+
+    /// Notes which sessions want to be looked at because of an event: what ended or survived while nobody looked.
+    pub(super) fn attend(&mut self, event: &Event) {
+        let (session, why) = match event {
+            Event::Attention { session, reason, .. } => (session, reason.clone()),
+            Event::Survivor { session, pid, .. } => (session, format!("{pid} survived a stop")),
+            Event::Phase { session, phase: Phase::Failed, detail } => {
+                (session, detail.clone().unwrap_or_else(|| "has failed".to_owned()))
+            }
+            Event::Exited { session, .. } if !self.model.acting.contains(session) => (session, "has ended".to_owned()),
+            Event::Launched { .. }
+            | Event::Phase { .. }
+            | Event::Verdict { .. }
+            | Event::ProcessNew { .. }
+            | Event::ProcessGone { .. }
+            | Event::Signal { .. }
+            | Event::Exited { .. }
+            | Event::Receipt { .. }
+            | Event::Lagged { .. } => return,
+        };
+        self.model.attention.insert(session.clone(), why);
+    }
+}

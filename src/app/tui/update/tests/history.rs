@@ -1,0 +1,122 @@
+//! Looking back in a terminal: search, selection, copy, the mouse, the editor.
+
+use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use crate::app::tui::fixtures::Bench;
+use crate::app::tui::keymap::Context;
+use crate::app::tui::model::Pane;
+use crate::app::tui::seam::{Effect, UiEvent};
+use crate::app::tui::view::layout::layout;
+
+fn copied(effects: &[Effect]) -> Option<&str> {
+    effects.iter().find_map(|effect| if let Effect::Copy(text) = effect { Some(text.as_str()) } else { None })
+}
+
+fn count(bench: &Bench) -> Option<(usize, usize)> {
+    bench.model.history.as_ref().and_then(crate::app::tui::model::History::count)
+}
+
+#[test]
+fn a_search_starts_at_the_end_and_goes_round() {
+    let mut bench = Bench::full(140, 40);
+    bench.freeze("[/line 1\\d$");
+    assert_eq!(bench.model.context(), Context::Search);
+    assert_eq!(count(&bench), Some((10, 10)), "the nearest above the cursor");
+    bench.press("<Enter>N");
+    assert_eq!(count(&bench), Some((9, 10)));
+    bench.press("nn");
+    assert_eq!(count(&bench), Some((1, 10)), "round the end");
+    bench.press("N");
+    assert_eq!(count(&bench), Some((10, 10)));
+    bench.press("/LINE 1<Enter>");
+    assert_eq!(count(&bench), Some((0, 0)), "capitals count where there is one");
+    bench.press("/a(");
+    let text = bench.draw();
+    assert!(text.contains("/a(│ no regular expression"), "{text}");
+    bench.press("<Esc>");
+    assert_eq!((bench.model.context(), count(&bench)), (Context::History, None));
+}
+
+#[test]
+fn the_slash_searches_where_the_terminal_has_the_keys() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("<Tab>");
+    assert_eq!(bench.model.pane, Pane::Screen);
+    bench.freeze("/err");
+    assert_eq!((bench.model.context(), count(&bench)), (Context::Search, Some((1, 1))));
+    assert!(bench.model.filter.is_none());
+}
+
+#[test]
+fn wrapped_lines_are_copied_whole_and_rows_as_rows() {
+    let mut bench = Bench::full(140, 40);
+    let effects = bench.freeze("[/wrapped<Enter>Vjy");
+    let text = copied(&effects).unwrap_or_default().to_owned();
+    assert_eq!(text, format!("a wrapped line {}", "x".repeat(100)));
+    assert_eq!(bench.model.context(), Context::Panes, "a copy ends the look back");
+    let effects = bench.freeze("[/line 19<Enter>0vly");
+    assert_eq!(copied(&effects), Some("li"));
+    let effects = bench.freeze("[/line 19<Enter>y");
+    assert_eq!(copied(&effects), Some("line 19"), "without a selection the row");
+}
+
+#[test]
+fn a_selection_is_left_before_the_look_back_is() {
+    let mut bench = Bench::full(80, 24);
+    bench.freeze("[v<Esc>");
+    assert_eq!(bench.model.context(), Context::History);
+    bench.press("<Esc>");
+    assert_eq!(bench.model.context(), Context::Panes);
+    // Another session, and typing, end it as well.
+    bench.freeze("[");
+    bench.send(UiEvent::Sessions(Vec::new()));
+    assert!(bench.model.history.is_none());
+}
+
+#[test]
+fn what_is_printed_meanwhile_moves_nothing() {
+    let mut bench = Bench::full(140, 40);
+    bench.freeze("[/line 12<Enter>");
+    let before = bench.draw();
+    if let Some(facts) = &mut bench.model.screen {
+        (facts.generation, facts.history) = (9, 5_000);
+    }
+    bench.send(UiEvent::ScreenChanged);
+    assert_eq!(bench.draw(), before);
+}
+
+#[test]
+fn dragging_selects_and_letting_go_copies() {
+    let mut bench = Bench::full(140, 40);
+    let body = layout(&bench.model).screen.map(|area| area.body).unwrap_or_default();
+    let mouse = |bench: &mut Bench, kind, column: u16, row: u16| {
+        let (column, row) = (body.x + column, body.y + row);
+        let event = MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE };
+        bench.send(UiEvent::Input(crossterm::event::Event::Mouse(event)))
+    };
+    mouse(&mut bench, MouseEventKind::Down(MouseButton::Left), 0, 0);
+    let effects = mouse(&mut bench, MouseEventKind::Drag(MouseButton::Left), 3, 0);
+    assert_eq!(effects, [Effect::Freeze]);
+    bench.thaw();
+    mouse(&mut bench, MouseEventKind::Drag(MouseButton::Left), 5, 1);
+    let text = bench.model.history.as_ref().map(crate::app::tui::model::History::copied).unwrap_or_default();
+    let effects = mouse(&mut bench, MouseEventKind::Up(MouseButton::Left), 5, 1);
+    assert_eq!(copied(&effects), Some(text.as_str()));
+    assert_eq!(text.lines().count(), 2, "{text}");
+    assert!(bench.model.history.is_none());
+    // A click alone selects nothing.
+    mouse(&mut bench, MouseEventKind::Down(MouseButton::Left), 0, 0);
+    let effects = mouse(&mut bench, MouseEventKind::Up(MouseButton::Left), 0, 0);
+    assert_eq!(copied(&effects), None);
+}
+
+#[test]
+fn all_of_it_goes_to_the_editor() {
+    let mut bench = Bench::full(80, 24);
+    let effects = bench.freeze("[e");
+    let Some(Effect::Edit(text)) = effects.last() else { panic!("{effects:?}") };
+    assert!(text.starts_with("line 0\nline 1\n") && text.ends_with("\n$\n"), "{text:?}");
+    assert_eq!(text.lines().count(), 63, "{text}");
+    bench.send(UiEvent::Edited(Err("failed to start x: no".into())));
+    assert!(bench.draw().contains("failed to start x: no"));
+}

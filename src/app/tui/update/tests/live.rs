@@ -1,0 +1,84 @@
+//! A stop plays out on the screen, and its panel gives way to the receipt.
+
+use std::time::Duration;
+
+use crate::app::command::Answer;
+use crate::app::event::Event;
+use crate::app::tui::fixtures::{self, Bench};
+use crate::app::tui::keymap::Context;
+use crate::app::tui::seam::{Effect, UiEvent};
+use crate::lifecycle::receipt::Receipt;
+
+const SESSION: &str = "serve-1a2b3c4d";
+
+/// Confirms a stop with a grace of 2 s; returns what was asked for.
+fn stopping(bench: &mut Bench) -> Vec<Effect> {
+    let effects = bench.press("x");
+    let plan = Receipt { grace_s: Some(2.0), ..fixtures::plan() };
+    bench.answer(&effects, Answer::Receipt(Box::new(plan)));
+    bench.draw();
+    bench.press("y")
+}
+
+fn after(bench: &mut Bench, ms: u64) -> String {
+    bench.now += Duration::from_millis(ms);
+    bench.send(UiEvent::Tick);
+    bench.draw()
+}
+
+fn signalled(bench: &mut Bench, pid: i32, signal: &str) {
+    let (session, signal) = (SESSION.to_owned(), signal.to_owned());
+    bench.send(UiEvent::Happened(Event::Signal { session, pid, signal }));
+}
+
+#[test]
+fn each_process_is_followed_and_the_time_until_kill_told() {
+    let mut bench = Bench::full(140, 40);
+    let effects = stopping(&mut bench);
+    assert!(bench.model.deadline().is_some());
+    signalled(&mut bench, 4242, "TERM");
+    assert_eq!(bench.model.context(), Context::Panes, "a short stop shows no panel");
+    let text = after(&mut bench, 400);
+    assert!(text.contains("Stopping: qwen-coder-32b") && text.contains("0 of 3 gone   KILL in 2 s"), "{text}");
+    assert!(text.contains("signalled TERM") && text.contains("captured"), "{text}");
+    let text = after(&mut bench, 1_000);
+    assert!(text.contains("KILL in 1 s"), "{text}");
+    bench.send(UiEvent::Happened(Event::ProcessGone { session: SESSION.into(), pid: 4301, command: String::new() }));
+    let text = after(&mut bench, 1_000);
+    assert!(text.contains("1 of 3 gone   the grace is over: KILL"), "{text}");
+    signalled(&mut bench, 4242, "KILL");
+    assert!(bench.draw().contains("signalled TERM KILL"));
+    bench.answer(&effects, Answer::Receipt(Box::new(fixtures::bad_receipt())));
+    let text = bench.draw();
+    assert!(text.contains("Receipt: qwen-coder-32b") && !text.contains("Stopping:"), "{text}");
+    assert!(bench.model.live.is_empty());
+}
+
+#[test]
+fn a_clean_end_closes_the_panel() {
+    let mut bench = Bench::full(80, 24);
+    let effects = stopping(&mut bench);
+    after(&mut bench, 400);
+    assert_eq!(bench.model.context(), Context::Reader);
+    bench.answer(&effects, Answer::Receipt(Box::new(fixtures::clean_receipt())));
+    assert_eq!((bench.model.context(), bench.model.live.len()), (Context::Panes, 0));
+}
+
+#[test]
+fn a_panel_that_was_closed_stays_closed() {
+    let mut bench = Bench::full(80, 24);
+    stopping(&mut bench);
+    after(&mut bench, 400);
+    bench.press("<Esc>");
+    after(&mut bench, 400);
+    assert_eq!(bench.model.context(), Context::Panes);
+}
+
+#[test]
+fn nothing_opens_while_somebody_types() {
+    let mut bench = Bench::full(80, 24);
+    stopping(&mut bench);
+    bench.press("<Enter>");
+    after(&mut bench, 400);
+    assert_eq!(bench.model.context(), Context::Terminal);
+}
