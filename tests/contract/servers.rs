@@ -10,10 +10,10 @@ use crate::rig::{Rig, until};
 
 const HOSTS: [&str; 2] = ["pty", "tmux"];
 
-/// `stub.py --port N [--bind S] [--busy S] [--close S]`: binds after some seconds, answers 503 for some more,
+/// `stub.py --port N [--after FILE] [--bind S] [--busy S] [--close S]`: binds when a file is there and after some seconds, answers 503 for some more,
 /// says `stub is up` when it answers 200, and closes its port again. A port that is taken ends it as it ends uvicorn.
 pub(crate) const STUB: &str = r#"
-import http.server, sys, threading, time
+import http.server, os, sys, threading, time
 def option(name, usual):
     return float(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else usual
 port, begun = int(option('--port', 0)), time.monotonic()
@@ -23,6 +23,7 @@ class Answer(http.server.BaseHTTPRequestHandler):
         busy = time.monotonic() - bound < option('--busy', 0)
         self.send_response(503 if busy else 200); self.send_header('Content-Length', '0'); self.end_headers()
 print('stub starts', flush=True)
+while '--after' in sys.argv and not os.path.exists(sys.argv[sys.argv.index('--after') + 1]): time.sleep(0.02)
 time.sleep(option('--bind', 0))
 if '--sleep' in sys.argv: time.sleep(3600)
 class Server(http.server.ThreadingHTTPServer):
@@ -82,9 +83,11 @@ fn a_server_is_ready_when_its_own_port_is_open() {
         let mut batch = rig.batch();
         batch.ok(json!({"cmd": "subscribe"}));
         let port = free_port();
-        let command = stub(port, &["--bind", "1.5"]);
+        let go = rig.path("go");
+        let command = stub(port, &["--after", go.to_str().unwrap()]);
         let session = batch.launch(json!({"command": command, "kind": "serve", "host": host}));
         assert_eq!(row(&mut batch, &session)["phase"], "starting", "{host}");
+        std::fs::write(&go, "").unwrap();
         assert_eq!(batch.ok(ready(&session, 20.0))["phase"], "ready", "{host}");
         assert_eq!(row(&mut batch, &session)["ports"], json!([port]), "{host}");
         batch.event("it was told", |event| event["event"] == "phase" && event["phase"] == "ready");
