@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use super::super::model::{ListLine, Model, Pane};
+use super::super::model::{ListLine, Model, Pane, Totals};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::bars;
 use super::human;
@@ -17,7 +17,9 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// Returns the lines of the list as they are shown.
 pub(in super::super) fn list_lines(model: &Model) -> Vec<ListLine<'_>> {
-    model.sessions.lines(arrangement(model.size) == Arrangement::Wide, &|session| model.lists(session))
+    model.sessions.lines(arrangement(model.size) == Arrangement::Wide, &|session| model.lists(session), &|row| {
+        model.is_folded(row)
+    })
 }
 
 pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
@@ -46,8 +48,14 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let Some(mut row) = Row::new(buffer, area.body, index) else { break };
         match line {
             ListLine::Gap => {}
-            ListLine::Heading(kind, count) => {
-                row.gap(1).put(heading(*kind), theme.dim()).put(&format!(" {count}"), theme.dim());
+            ListLine::Heading(kind, totals) => {
+                let selected =
+                    totals.folded && model.current().is_some_and(|row| row.kind == *kind && model.is_folded(row));
+                draw_heading(theme, *kind, totals, selected, &mut row);
+                if selected {
+                    let y = area.body.y + index;
+                    tint(buffer, Rect { y, height: 1, ..area.body }, theme.selection(active));
+                }
             }
             ListLine::Orphans(count) => {
                 row.gap(1).put("Orphans", theme.tone(Tone::Warn)).put(&format!(" {count}"), theme.dim());
@@ -105,6 +113,23 @@ fn typed(model: &Model) -> String {
         None => String::new(),
         Some(filter) if filter.typing => format!("  /{}", palette::typed(&filter.line)),
         Some(filter) => format!("  /{}", filter.line.text()),
+    }
+}
+
+/// Draws the heading of a group: how many sessions, and of a folded one what they come to.
+fn draw_heading(theme: &Theme, kind: Kind, totals: &Totals, selected: bool, row: &mut Row<'_>) {
+    row.reserve(1);
+    row.put(if selected { "▌" } else { " " }, theme.accent());
+    row.put(heading(kind), theme.dim()).put(&format!(" {}", totals.count), theme.dim());
+    let ready = if totals.ready > 0 { format!(" · {} ready", totals.ready) } else { String::new() };
+    if totals.folded || (totals.ready > 0 && row.room() >= 24) {
+        row.put(&ready, theme.dim());
+    }
+    if totals.folded {
+        row.put(" …", theme.accent());
+        let used = format!("{} {}", human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes));
+        let room = row.room();
+        row.right(room, &used, theme.dim());
     }
 }
 
