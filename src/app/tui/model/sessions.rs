@@ -55,7 +55,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    fn of<'a>(rows: impl Iterator<Item = &'a SessionRow>, folded: bool) -> Self {
+    /// Sums sessions up.
+    pub(in super::super) fn of<'a>(rows: impl Iterator<Item = &'a SessionRow>, folded: bool) -> Self {
         rows.fold(Self { folded, ..Self::default() }, |sum, row| Self {
             count: sum.count + 1,
             ready: sum.ready + usize::from(matches!(row.phase, Phase::Ready | Phase::Idle)),

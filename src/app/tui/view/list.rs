@@ -30,7 +30,9 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let above = if model.list_top > 0 { " ↑" } else { "" };
         let below = if lines.len() > model.list_top + usize::from(area.body.height) { " ↓" } else { "" };
         let count = count(model);
-        let aside = if count.is_empty() { count } else { format!("{count}{above}{below}") };
+        let totals = Totals::of(model.sessions.rows().iter(), false);
+        let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
+        let aside = if count.is_empty() { count } else { format!("{used} · {count}{above}{below}") };
         let typed = filter(model);
         let parts = [("Sessions", theme.text()), (typed.as_str(), theme.tone(Tone::Warn))];
         bars::title(theme, title, active, &parts, &aside, buffer);
@@ -148,6 +150,7 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     let uptime = if room >= 30 { 5 } else { 0 };
     let host = if room >= 64 { 5 } else { 0 };
     let pid = if room >= 72 { 9 } else { 0 };
+    let port = if room >= 64 { 7 } else { 0 };
     let state = if room >= 26 {
         14
     } else if room >= 16 {
@@ -159,7 +162,7 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
     row.put(if model.marked.contains(&session.session) { "✓" } else { " " }, theme.accent());
     let attention = model.attention.contains_key(&session.session);
-    let columns = memory + cpu + uptime + host + pid + state;
+    let columns = memory + cpu + uptime + host + port + pid + state;
     let width = row.room().saturating_sub(columns + u16::from(attention) * 2);
     row.left(width, &session.name, name);
     if attention {
@@ -170,6 +173,10 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     }
     if host > 0 {
         row.left(host, session.host.name(), theme.dim());
+    }
+    if port > 0 {
+        let ports: Vec<String> = session.ports.iter().flatten().map(|port| format!(":{port}")).collect();
+        row.left(port - 1, &ports.join(" "), theme.text()).gap(1);
     }
     if pid > 0 {
         row.right(pid, &session.pid.map_or_else(|| human::UNKNOWN.into(), |pid| pid.to_string()), theme.dim());
