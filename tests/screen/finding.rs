@@ -59,6 +59,13 @@ fn check(cols: u16, rows: u16) {
     terminal.await_that("alpha as selected", |text| {
         text.lines().any(|line| line.starts_with('▌') && line.contains("alpha"))
     });
+    // A group that is folded is one line.
+    terminal.key("-");
+    terminal.await_that("a folded group", |text| {
+        text.contains("▌Shells 3 …") && !text.lines().any(|line| line.starts_with(" ●"))
+    });
+    terminal.key("-");
+    terminal.await_that("all of it", |text| text.lines().any(|line| line.contains("gamma")));
     terminal.key("q");
     terminal.await_text("prompt>");
     terminal.assert_restored();

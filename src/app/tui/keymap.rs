@@ -119,6 +119,8 @@ pub enum Action {
     Tree,
     /// Tells why a process is what it is.
     Why,
+    /// Folds the group of the selected session, or unfolds it.
+    Fold,
     /// Marks a session.
     Mark,
     /// Goes to the next session that wants to be looked at.
@@ -325,6 +327,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('/')], Action::Find, "find", "show only the sessions that match; in a terminal: search it"),
     bind(&[Panes], &[c(' ')], Action::Mark, "mark", "mark: stop, force, restart, sweep and dismiss act on all marked"),
     bind(&[Panes], &[c('!'), c('n')], Action::Attention, "", "to the next session that wants you, or has failed"),
+    bind(&[Panes], &[c('-')], Action::Fold, "", "fold the group of the selected session, or unfold it"),
     bind(&[Panes], &[c('[')], Action::LookBack, "", "look back in the terminal: search, select, copy"),
     bind(&[Panes], &[c(':')], Action::Palette, "commands", "find any command or session by its words"),
     bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
@@ -416,7 +419,7 @@ pub static BINDINGS: &[Binding] = &[
 
 /// What the mouse does, for the help.
 pub static MOUSE: &[(&str, &str)] = &[
-    ("click", "select a session, a process or a pane"),
+    ("click", "select a session, a process or a pane; fold a group by its heading"),
     ("wheel", "scroll what is under the pointer"),
     ("in a terminal", "goes to the program that asked for it; else dragging selects and copies"),
 ];

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use crate::app::config::{Chord, RecipeRow};
-use crate::app::contract::SessionRow;
+use crate::app::contract::{Kind, SessionRow};
 use crate::lifecycle::receipt::Receipt;
 use crate::pty::screen::Modes;
 
@@ -44,7 +44,7 @@ pub use many::{Item, Many, ManyAct};
 pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
 pub(super) use overlay::{Confirmed, dry_run};
 pub use palette::{Entry, Palette};
-pub use sessions::{ListLine, Sessions};
+pub use sessions::{ListLine, Sessions, Totals};
 pub use tree::{TreeLine, TreeState};
 
 /// How many receipts are kept for a second look.
@@ -139,6 +139,8 @@ pub struct Model {
     pub sessions: Sessions,
     /// Id of the selected session.
     pub selected: Option<String>,
+    /// Groups of the list of which only the heading is shown.
+    pub folded: BTreeSet<Kind>,
     /// Sessions that are marked.
     pub marked: BTreeSet<String>,
     /// Sessions that want to be looked at, and why.
@@ -212,6 +214,7 @@ impl Model {
         Self {
             sessions: Sessions::default(),
             selected: None,
+            folded: BTreeSet::new(),
             marked: BTreeSet::new(),
             attention: BTreeMap::new(),
             tree: TreeState::default(),
@@ -257,6 +260,11 @@ impl Model {
     /// Tells whether the list shows a session.
     pub fn lists(&self, session: &str) -> bool {
         self.filter.as_ref().is_none_or(|filter| filter.shows(session))
+    }
+
+    /// Tells whether a session is behind the heading of its group. A filter shows what it finds.
+    pub fn is_folded(&self, row: &SessionRow) -> bool {
+        self.filter.is_none() && self.folded.contains(&row.kind) && !self.sessions.is_orphan(&row.session)
     }
 
     /// Returns what the keys go to.

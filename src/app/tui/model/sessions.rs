@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::app::command::Orphan;
-use crate::app::contract::{Kind, SessionRow};
+use crate::app::contract::{Kind, Phase, SessionRow};
 use crate::lifecycle::store::Quarantined;
 
 /// The sessions. A session keeps its place for as long as it exists.
@@ -25,7 +25,7 @@ pub enum ListLine<'a> {
     /// Nothing, between two kinds.
     Gap,
     /// A kind, above its sessions.
-    Heading(Kind, usize),
+    Heading(Kind, Totals),
     /// A session.
     Session(&'a SessionRow),
     /// What is above those that have no manager, or of which a stop has left something, and the records that are
@@ -37,6 +37,34 @@ pub enum ListLine<'a> {
     Record(&'a Quarantined),
     /// Why that one in the line above is.
     Reason(&'a Quarantined),
+}
+
+/// What the sessions of a group come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// How many there are.
+    pub count: usize,
+    /// How many of them answer requests.
+    pub ready: usize,
+    /// Percent of one core; `None` where it is known of none.
+    pub cpu_pct: Option<f64>,
+    /// Resident memory in bytes; `None` where it is known of none.
+    pub rss_bytes: Option<u64>,
+    /// Only the heading is shown.
+    pub folded: bool,
+}
+
+impl Totals {
+    /// Sums sessions up.
+    pub(in super::super) fn of<'a>(rows: impl Iterator<Item = &'a SessionRow>, folded: bool) -> Self {
+        rows.fold(Self { folded, ..Self::default() }, |sum, row| Self {
+            count: sum.count + 1,
+            ready: sum.ready + usize::from(matches!(row.phase, Phase::Ready | Phase::Idle)),
+            cpu_pct: row.cpu_pct.map(|cpu| cpu + sum.cpu_pct.unwrap_or(0.0)).or(sum.cpu_pct),
+            rss_bytes: row.rss_bytes.map(|rss| rss + sum.rss_bytes.unwrap_or(0)).or(sum.rss_bytes),
+            folded,
+        })
+    }
 }
 
 impl Sessions {
@@ -62,7 +90,12 @@ impl Sessions {
 
     /// Returns the lines of the list: the sessions that are listed below their kinds, with `spaced` a gap between
     /// two.
-    pub fn lines(&self, spaced: bool, listed: &dyn Fn(&str) -> bool) -> Vec<ListLine<'_>> {
+    pub fn lines(
+        &self,
+        spaced: bool,
+        listed: &dyn Fn(&str) -> bool,
+        folded: &dyn Fn(&SessionRow) -> bool,
+    ) -> Vec<ListLine<'_>> {
         let mut lines = Vec::with_capacity(self.rows.len() + 2 * Kind::ALL.len());
         for kind in Kind::ALL {
             let is_of_kind =
@@ -72,8 +105,9 @@ impl Sessions {
                 if spaced && !lines.is_empty() {
                     lines.push(ListLine::Gap);
                 }
-                lines.push(ListLine::Heading(kind, of_kind().count()));
-                lines.extend(of_kind().map(ListLine::Session));
+                let totals = Totals::of(of_kind(), of_kind().any(folded));
+                lines.push(ListLine::Heading(kind, totals));
+                lines.extend(of_kind().filter(|_| !totals.folded).map(ListLine::Session));
             }
         }
         let orphans = || {

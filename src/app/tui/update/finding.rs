@@ -1,16 +1,35 @@
 //! Finding: the filter of the session list, and the command palette. Pure.
 
+use std::collections::BTreeSet;
+
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context, lookup};
 use super::super::model::{Entry, Field, Pane};
 use super::Turn;
+use crate::app::contract::Kind;
 
 impl Turn<'_> {
-    /// Returns the ids of the sessions that the list shows, in order.
+    /// Returns the ids of the sessions that the keys stop at, in order: those that the list shows, and one for each
+    /// folded group.
     pub(super) fn listed(&self) -> impl Iterator<Item = &str> {
-        let rows = self.model.sessions.rows().iter().map(|row| row.session.as_str());
-        rows.filter(|session| self.model.lists(session))
+        let model = &*self.model;
+        let mut folded: BTreeSet<Kind> = BTreeSet::new();
+        let inside = model.current().filter(|row| model.is_folded(row));
+        let stops = model.sessions.rows().iter().filter(move |row| {
+            let stands = inside.is_none_or(|inside| inside.kind != row.kind || inside.session == row.session);
+            model.lists(&row.session) && (!model.is_folded(row) || (stands && folded.insert(row.kind)))
+        });
+        stops.map(|row| row.session.as_str())
+    }
+
+    /// Folds the group of the selected session, or unfolds it.
+    pub(super) fn fold(&mut self) {
+        let Some(row) = self.model.current().filter(|row| !self.model.sessions.is_orphan(&row.session)) else { return };
+        let kind = row.kind;
+        if !self.model.folded.remove(&kind) {
+            self.model.folded.insert(kind);
+        }
     }
 
     /// Opens the line that filters the list.
@@ -60,6 +79,9 @@ impl Turn<'_> {
     /// Selects a session, also one that the filter hides.
     pub(super) fn reveal(&mut self, session: String) {
         self.model.filter.take_if(|filter| !filter.shows(&session));
+        if let Some(kind) = self.model.sessions.by_id(&session).map(|row| row.kind) {
+            self.model.folded.remove(&kind);
+        }
         self.select(Some(session));
     }
 

@@ -39,6 +39,7 @@ impl Turn<'_> {
             Action::NextPane => self.turn_pane(1),
             Action::PreviousPane => self.turn_pane(-1),
             Action::Back => self.back(),
+            Action::Focus if self.model.current().is_some_and(|row| self.model.is_folded(row)) => self.fold(),
             Action::Focus => self.focus(),
             Action::Start => self.open_menu(),
             Action::Stop => self.preview_marked(Act::Stop),
@@ -53,6 +54,7 @@ impl Turn<'_> {
                 self.preview(Act::Sweep, over, None);
             }
             Action::Mark => self.mark(),
+            Action::Fold => self.fold(),
             Action::Attention => self.next_attention(),
             Action::Zoom => self.zoom(),
             Action::Tree => self.toggle_tree(),

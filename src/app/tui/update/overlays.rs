@@ -85,6 +85,7 @@ impl Turn<'_> {
             | Action::Previous
             | Action::Edit
             | Action::Mark
+            | Action::Fold
             | Action::Attention
             | Action::Palette
             | Action::Events

@@ -112,7 +112,14 @@ impl Turn<'_> {
         match pane {
             Pane::List => {
                 let lines = list_lines(self.model);
-                if let Some(ListLine::Session(row) | ListLine::Orphan(row, _)) = lines.get(self.model.list_top + line) {
+                if let Some(ListLine::Heading(kind, _)) = lines.get(self.model.list_top + line) {
+                    let kind = *kind;
+                    if !self.model.folded.remove(&kind) {
+                        self.model.folded.insert(kind);
+                    }
+                } else if let Some(ListLine::Session(row) | ListLine::Orphan(row, _)) =
+                    lines.get(self.model.list_top + line)
+                {
                     let session = row.session.clone();
                     self.select(Some(session));
                 }

@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use super::super::model::{ListLine, Model, Pane};
+use super::super::model::{ListLine, Model, Pane, Totals};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::bars;
 use super::human;
@@ -17,7 +17,9 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// Returns the lines of the list as they are shown.
 pub(in super::super) fn list_lines(model: &Model) -> Vec<ListLine<'_>> {
-    model.sessions.lines(arrangement(model.size) == Arrangement::Wide, &|session| model.lists(session))
+    model.sessions.lines(arrangement(model.size) == Arrangement::Wide, &|session| model.lists(session), &|row| {
+        model.is_folded(row)
+    })
 }
 
 pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
@@ -28,7 +30,9 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let above = if model.list_top > 0 { " ↑" } else { "" };
         let below = if lines.len() > model.list_top + usize::from(area.body.height) { " ↓" } else { "" };
         let count = count(model);
-        let aside = if count.is_empty() { count } else { format!("{count}{above}{below}") };
+        let totals = Totals::of(model.sessions.rows().iter(), false);
+        let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
+        let aside = if count.is_empty() { count } else { format!("{used} · {count}{above}{below}") };
         let typed = filter(model);
         let parts = [("Sessions", theme.text()), (typed.as_str(), theme.tone(Tone::Warn))];
         bars::title(theme, title, active, &parts, &aside, buffer);
@@ -46,8 +50,14 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let Some(mut row) = Row::new(buffer, area.body, index) else { break };
         match line {
             ListLine::Gap => {}
-            ListLine::Heading(kind, count) => {
-                row.gap(1).put(heading(*kind), theme.dim()).put(&format!(" {count}"), theme.dim());
+            ListLine::Heading(kind, totals) => {
+                let selected =
+                    totals.folded && model.current().is_some_and(|row| row.kind == *kind && model.is_folded(row));
+                draw_heading(theme, *kind, totals, selected, &mut row);
+                if selected {
+                    let y = area.body.y + index;
+                    tint(buffer, Rect { y, height: 1, ..area.body }, theme.selection(active));
+                }
             }
             ListLine::Orphans(count) => {
                 row.gap(1).put("Orphans", theme.tone(Tone::Warn)).put(&format!(" {count}"), theme.dim());
@@ -108,6 +118,23 @@ fn typed(model: &Model) -> String {
     }
 }
 
+/// Draws the heading of a group: how many sessions, and of a folded one what they come to.
+fn draw_heading(theme: &Theme, kind: Kind, totals: &Totals, selected: bool, row: &mut Row<'_>) {
+    row.reserve(1);
+    row.put(if selected { "▌" } else { " " }, theme.accent());
+    row.put(heading(kind), theme.dim()).put(&format!(" {}", totals.count), theme.dim());
+    let ready = if totals.ready > 0 { format!(" · {} ready", totals.ready) } else { String::new() };
+    if totals.folded || (totals.ready > 0 && row.room() >= 24) {
+        row.put(&ready, theme.dim());
+    }
+    if totals.folded {
+        row.put(" …", theme.accent());
+        let used = format!("{} {}", human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes));
+        let room = row.room();
+        row.right(room, &used, theme.dim());
+    }
+}
+
 fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut Row<'_>) {
     let theme = &model.theme;
     // A blank column keeps the numbers off the edge.
@@ -123,6 +150,7 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     let uptime = if room >= 30 { 5 } else { 0 };
     let host = if room >= 64 { 5 } else { 0 };
     let pid = if room >= 72 { 9 } else { 0 };
+    let port = if room >= 64 { 7 } else { 0 };
     let state = if room >= 26 {
         14
     } else if room >= 16 {
@@ -134,7 +162,7 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
     row.put(if model.marked.contains(&session.session) { "✓" } else { " " }, theme.accent());
     let attention = session.attention.is_some() || model.attention.contains_key(&session.session);
-    let columns = memory + cpu + uptime + host + pid + state;
+    let columns = memory + cpu + uptime + host + port + pid + state;
     let marks = [session.adopted, attention].into_iter().filter(|mark| *mark).count();
     let width = row.room().saturating_sub(columns + 2 * u16::try_from(marks).unwrap_or(2));
     row.left(width, &session.name, name);
@@ -149,6 +177,10 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     }
     if host > 0 {
         row.left(host, session.host.name(), theme.dim());
+    }
+    if port > 0 {
+        let ports: Vec<String> = session.ports.iter().flatten().map(|port| format!(":{port}")).collect();
+        row.left(port - 1, &ports.join(" "), theme.text()).gap(1);
     }
     if pid > 0 {
         row.right(pid, &session.pid.map_or_else(|| human::UNKNOWN.into(), |pid| pid.to_string()), theme.dim());

@@ -10,7 +10,14 @@ use super::tree::tree_rows;
 pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
     if let Some(area) = layout.list {
         let lines = list_lines(model);
-        let is_selected = |line: &ListLine<'_>| matches!(line, ListLine::Session(row) if Some(&row.session) == model.selected.as_ref());
+        let folded = model.current().filter(|row| model.is_folded(row)).map(|row| row.kind);
+        let is_selected = |line: &ListLine<'_>| match line {
+            ListLine::Session(row) => Some(&row.session) == model.selected.as_ref(),
+            ListLine::Heading(kind, _) => Some(*kind) == folded,
+            ListLine::Gap | ListLine::Orphans(_) | ListLine::Orphan(..) | ListLine::Record(_) | ListLine::Reason(_) => {
+                false
+            }
+        };
         let at = lines.iter().position(is_selected);
         // With the first session its heading comes into view; with each one what follows and cannot be selected.
         let next = |at: usize| lines[at + 1..].iter().position(|line| matches!(line, ListLine::Session(_)));

@@ -303,6 +303,13 @@ fn a_stop_under_way() {
 }
 
 #[test]
+fn folded_groups() {
+    check("folded", |bench| {
+        bench.press("-j-G-");
+    });
+}
+
+#[test]
 fn orphans_in_their_group() {
     check("orphan_group", |bench| {
         bench.send(UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())));

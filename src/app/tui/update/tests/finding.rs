@@ -84,3 +84,24 @@ fn the_palette_goes_to_a_session_by_its_name() {
     bench.press("<Esc>");
     assert_eq!((bench.model.context(), bench.model.pane), (Context::Panes, Pane::List));
 }
+
+#[test]
+fn a_group_folds_and_stays_one_stop_of_the_keys() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("j-");
+    let text = bench.draw();
+    assert!(text.contains("▌Servers 3 · 1 ready …"), "{text}");
+    assert!(!text.contains("embedder          "), "{text}");
+    bench.press("j");
+    assert_eq!(bench.model.selected.as_deref(), Some("agent-0000000a"));
+    bench.press("k");
+    assert_eq!(bench.model.selected.as_deref(), Some("serve-1a2b3c4d"), "the group is one stop");
+    bench.press("<Enter>");
+    assert_eq!((bench.model.context(), bench.model.folded.len()), (Context::Panes, 0), "Enter unfolds");
+    // What is looked for, or gone to, is not hidden by a fold.
+    bench.press("-/embed<Enter>");
+    assert_eq!(bench.model.selected.as_deref(), Some("serve-00000002"));
+    assert!(bench.draw().contains("embedder  "));
+    bench.press("<Esc>:embedder<Enter>");
+    assert!(bench.model.folded.is_empty());
+}

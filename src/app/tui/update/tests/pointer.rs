@@ -42,6 +42,9 @@ fn clicks_select() {
     assert_eq!(bench.model.selected.as_deref(), Some("serve-00000003"));
     in_pane(&mut bench, CLICK, Pane::List, 0);
     assert_eq!(bench.model.selected.as_deref(), Some("serve-00000003"), "a heading is nothing to select");
+    assert_eq!(bench.model.folded.len(), 1, "it folds its group");
+    in_pane(&mut bench, CLICK, Pane::List, 0);
+    assert!(bench.model.folded.is_empty());
     in_pane(&mut bench, CLICK, Pane::List, 1);
     bench.look();
     bench.send(UiEvent::Tree { session: FIRST.into(), tree: fixtures::tree() });
