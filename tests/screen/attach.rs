@@ -27,16 +27,9 @@ fn await_size(terminal: &Terminal, what: &str, is: impl Fn((u16, u16)) -> bool) 
     }
 }
 
-/// Types a command into the start box, for a session in tmux.
+/// Starts a session in tmux, and waits until it runs.
 fn start_in_tmux(terminal: &Terminal, line: &str) {
-    terminal.key("s");
-    terminal.await_text("Start");
-    terminal.key(":");
-    terminal.await_text("A command for sh -c");
-    terminal.key("Down");
-    terminal.key("Down");
-    terminal.await_text("host tmux");
-    terminal.line(line);
+    terminal.start_in_tmux(line);
     terminal.await_that("a running session", |text| text.contains("running"));
 }
 

@@ -65,14 +65,5 @@ fn of_a_session_in_a_pty() {
 
 #[test]
 fn of_a_session_in_tmux() {
-    check(|terminal| {
-        terminal.key("s");
-        terminal.await_text("Start");
-        terminal.key(":");
-        terminal.await_text("A command for sh -c");
-        terminal.key("Down");
-        terminal.key("Down");
-        terminal.await_text("host tmux");
-        terminal.line("exec sh");
-    });
+    check(|terminal| terminal.start_in_tmux("exec sh"));
 }

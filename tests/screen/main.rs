@@ -112,6 +112,18 @@ impl Terminal {
         }
     }
 
+    /// Types a command into the start box, for a session in tmux.
+    fn start_in_tmux(&self, line: &str) {
+        self.key("s");
+        self.await_text("Start");
+        self.key(":");
+        self.await_text("A command for sh -c");
+        self.key("Down");
+        self.key("Down");
+        self.await_text("host tmux");
+        self.line(line);
+    }
+
     /// Starts the built-in shell and returns a pidfd of it.
     fn start_shell(&self) -> OwnedFd {
         self.key("s");

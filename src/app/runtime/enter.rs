@@ -25,6 +25,20 @@ pub(super) fn own_identity(inspector: &Inspector) -> Identity {
     }
 }
 
+/// Inodes of the namespaces that pids and times of ours are counted in (namespaces(7)). A process of ours never leaves
+/// them, so they are read once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Namespaces {
+    pub(super) pid: Option<u64>,
+    pub(super) time: Option<u64>,
+}
+
+impl Namespaces {
+    pub(super) fn own(inspector: &Inspector) -> Self {
+        Self { pid: inspector.namespace("pid"), time: inspector.namespace("time") }
+    }
+}
+
 impl Inner {
     /// Reads the records and adds the sessions that are not known yet; drops those whose record another
     /// manager has settled.
@@ -76,14 +90,15 @@ impl Inner {
     }
 
     /// Returns why a record is not ours to judge: its pids and times are of other namespaces than ours.
-    fn elsewhere(&self, tether: &Tether) -> Option<String> {
-        let other = |recorded: Option<u64>, name: &str| match (recorded, self.inspector.namespace(name)) {
+    pub(super) fn elsewhere(&self, tether: &Tether) -> Option<String> {
+        let other = |recorded: Option<u64>, ours: Option<u64>, name: &str| match (recorded, ours) {
             (Some(recorded), Some(ours)) if recorded != ours => {
                 Some(format!("it was recorded in the {name} namespace {recorded}, and ours is {ours}"))
             }
             (Some(_) | None, _) => None,
         };
-        other(tether.pidns_inode, "pid").or_else(|| other(tether.timens_inode, "time"))
+        let Namespaces { pid, time } = self.namespaces;
+        other(tether.pidns_inode, pid, "pid").or_else(|| other(tether.timens_inode, time, "time"))
     }
 
     /// Returns the manager that owns a session, where that is another one which lives.
@@ -91,9 +106,7 @@ impl Inner {
         let spawner = session.tether().spawner;
         let other = spawner.pid != self.me.pid || spawner.token != self.me.token;
         let owned_elsewhere = session.host == HostKind::Pty && session.pty.is_none() && other;
-        (owned_elsewhere
-            && verify(&spawner, &self.inspector).kind != VerdictKind::Gone
-            && verify(&spawner, &self.inspector).kind != VerdictKind::Foreign)
-            .then_some(spawner)
+        let lives = || !matches!(verify(&spawner, &self.inspector).kind, VerdictKind::Gone | VerdictKind::Foreign);
+        (owned_elsewhere && lives()).then_some(spawner)
     }
 }

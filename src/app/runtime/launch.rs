@@ -447,7 +447,6 @@ impl Inner {
         let masked = text::mask_argv(&plan.argv);
         let now = clock::boottime();
         let wall = clock::wall();
-        let namespace = |name: &str| self.inspector.namespace(name);
         let facts = waiting.workload.facts();
         // In a PTY the trampoline becomes session leader; in tmux it leads a group of the pane's session.
         let leader = facts.pid.raw();
@@ -468,8 +467,8 @@ impl Inner {
             exclusive: plan.exclusive.clone(),
             cwd: plan.cwd.to_string_lossy().into_owned(),
             boot_id: self.inspector.boot_id().map(str::to_owned),
-            pidns_inode: namespace("pid"),
-            timens_inode: namespace("time"),
+            pidns_inode: self.namespaces.pid,
+            timens_inode: self.namespaces.time,
             spawner: self.me.clone(),
             adopted: false,
             adoption: None,

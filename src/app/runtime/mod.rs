@@ -96,6 +96,7 @@ pub(crate) struct Inner {
     /// Cookbook's data directory, where one is configured.
     cookbook: Option<tasks::Cookbook>,
     me: Identity,
+    namespaces: enter::Namespaces,
     hub: Hub,
     sessions: Mutex<Sessions>,
     /// Grows with everything that somebody may wait for.
@@ -145,6 +146,7 @@ impl Runtime {
             )
         })?;
         let me = enter::own_identity(&inspector);
+        let namespaces = enter::Namespaces::own(&inspector);
         let cookbook = config.cookbook.data_dir.as_deref().map(tasks::Cookbook::of);
         let inner = Inner {
             cookbook,
@@ -156,6 +158,7 @@ impl Runtime {
             began: boottime(),
             store,
             me,
+            namespaces,
             hub: Hub::default(),
             sessions: Mutex::default(),
             changes: (Mutex::new(0), Condvar::new()),

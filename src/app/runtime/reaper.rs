@@ -189,10 +189,6 @@ impl Inner {
 
     pub(super) fn view(&self, tether: &Tether) -> View {
         let judge = |claim| verify(claim, &self.inspector).kind;
-        let same = |recorded: Option<u64>, name| match (recorded, self.inspector.namespace(name)) {
-            (Some(recorded), Some(ours)) => recorded == ours,
-            (None, _) | (_, None) => true,
-        };
         let same_boot = match (tether.boot_id.as_deref(), self.inspector.boot_id()) {
             (Some(recorded), Some(running)) => recorded == running,
             (None, _) | (_, None) => true,
@@ -201,7 +197,7 @@ impl Inner {
         let left = matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && same_boot;
         View {
             same_boot,
-            same_namespaces: same(tether.pidns_inode, "pid") && same(tether.timens_inode, "time"),
+            same_namespaces: self.elsewhere(tether).is_none(),
             guest: tether.adoption.is_some(),
             background: tether.lifetime == "background",
             expired: boottime() >= tether.not_after,
