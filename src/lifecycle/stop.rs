@@ -561,3 +561,19 @@ pub fn total(receipts: impl IntoIterator<Item = Receipt>) -> Receipt {
     total.lookalikes.retain(|row: &Bystander| seen.insert(row.pid));
     total
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody was seen, but the last look did not see the table stand still: that is not known to be dead.
+    #[test]
+    fn what_never_stood_still_is_not_said_to_be_dead() {
+        let inspector = Inspector::open(None).expect("an inspector");
+        for (unsettled, dead) in [(false, Some(true)), (true, None)] {
+            let mut receipt = Receipt::default();
+            settle(&mut receipt, &Total { unsettled, ..Total::default() }, false, &inspector);
+            assert_eq!((receipt.dead, receipt.notes.iter().any(|note| note == UNSETTLED)), (dead, unsettled));
+        }
+    }
+}
