@@ -248,6 +248,12 @@ impl Watch {
         is_first
     }
 
+    /// Tells whether it may be guessed to be busy from how much of a core it uses: if so, it matters when it printed
+    /// last.
+    pub fn may_be_busy(cpu_pct: Option<f64>) -> bool {
+        cpu_pct.is_none_or(|pct| pct > BUSY_PCT)
+    }
+
     /// Takes in how much of a core it uses, where that is known, and when it printed last. `None` says that it is
     /// not to be guessed from.
     pub fn observe(&mut self, now: f64, cpu_pct: Option<f64>, printed: Option<f64>) {

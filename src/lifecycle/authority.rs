@@ -116,6 +116,13 @@ impl Pinned {
         Pin::Held(Self { identity, facts, handle })
     }
 
+    /// Reads the facts again; `false` where that cannot be done. They are its own if it has not ended afterwards.
+    pub(super) fn read_again(&mut self, inspector: &Inspector) -> bool {
+        let Ok(Some(facts)) = inspector.facts(self.identity.pid) else { return false };
+        self.facts = facts;
+        true
+    }
+
     /// Returns who it is.
     pub const fn identity(&self) -> &Identity {
         &self.identity

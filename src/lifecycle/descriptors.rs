@@ -13,15 +13,24 @@ static HELD: AtomicUsize = AtomicUsize::new(0);
 #[derive(Debug)]
 pub struct Share(OwnedFd);
 
+/// Returns how many descriptors captures may hold.
+fn limit() -> usize {
+    static LIMIT: OnceLock<usize> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX) / 2
+    })
+}
+
+/// Tells whether half of them are free, so that those who only watch may go on holding some.
+pub(super) fn are_ample() -> bool {
+    HELD.load(Ordering::Relaxed) < limit() / 2
+}
+
 impl Share {
     /// Opens a descriptor if there is one to spare; `None` where there is not, or where `open` fails.
     pub fn claim<E>(open: impl FnOnce() -> Result<OwnedFd, E>) -> Option<Self> {
-        static LIMIT: OnceLock<usize> = OnceLock::new();
-        let limit = LIMIT.get_or_init(|| {
-            let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-            limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX) / 2
-        });
-        if HELD.load(Ordering::Relaxed) >= *limit {
+        if HELD.load(Ordering::Relaxed) >= limit() {
             return None;
         }
         let opened = open().ok()?;

@@ -7,7 +7,7 @@ use super::identity::Pid;
 use super::inspect::{Facts, Inspector, Start};
 
 /// The protected processes of this host, as seen by this process.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
     me: Pid,
     /// Our group and kernel session as the inspector shows them: 0 where their leader is outside of our pid

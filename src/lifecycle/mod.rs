@@ -19,6 +19,7 @@ pub mod leaf;
 pub mod plan;
 pub mod reap;
 pub mod receipt;
+pub mod records;
 pub mod regular;
 pub mod restart;
 pub mod rows;

@@ -9,7 +9,7 @@ use super::identity::Identity;
 use super::receipt::Membership;
 
 /// What is recorded of a session, from which its members follow.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scope {
     /// The workload: root of the tree, and leader of its kernel session in a PTY.
     pub workload: Option<Identity>,

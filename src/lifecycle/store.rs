@@ -3,6 +3,7 @@
 //! One file per session, so that several managers never rewrite each other's records. A record that
 //! cannot be read is quarantined: shown with its reason, never deleted and never acted on.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -15,6 +16,7 @@ use serde::de::DeserializeOwned;
 use super::failpoint::{Point, around};
 use super::journal::Journal;
 use super::leaf::Leaf;
+use super::records::Records;
 use super::regular;
 use super::tether::{ExitRecord, Tether, is_session_id};
 
@@ -106,6 +108,18 @@ impl Store {
         self.sessions().join(format!("{session}.seen"))
     }
 
+    /// Returns the sessions that a note was left for, or an answer to one; `None` where nobody can tell.
+    pub fn notes(&self) -> Option<BTreeSet<String>> {
+        let mut found = BTreeSet::new();
+        for entry in fs::read_dir(self.sessions()).ok()? {
+            let name = entry.ok()?.file_name();
+            let session =
+                name.to_str().and_then(|name| name.strip_suffix(".note").or_else(|| name.strip_suffix(".seen")));
+            found.extend(session.map(str::to_owned));
+        }
+        Some(found)
+    }
+
     /// Returns the journal of receipts.
     pub fn journal(&self) -> Journal {
         Journal::of(&self.root)
@@ -126,20 +140,19 @@ impl Store {
         Ok(Durable { session: tether.session.clone() })
     }
 
-    /// Reads all tethers; what cannot be read comes back as quarantined.
+    /// Reads all tethers; what cannot be read comes back as quarantined. What has not changed since it was `known` is
+    /// not read again.
     ///
     /// # Errors
     /// When the directory itself cannot be listed.
-    pub fn load(&self) -> io::Result<(Vec<Tether>, Vec<Quarantined>)> {
+    pub fn load(&self, known: &mut Records) -> io::Result<(Vec<Tether>, Vec<Quarantined>)> {
+        let entries = fs::read_dir(self.sessions())?.collect::<io::Result<Vec<_>>>()?;
+        let records = entries.iter().map(fs::DirEntry::path);
+        let records = records.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
         let (mut tethers, mut quarantined) = (Vec::new(), Vec::new());
-        for entry in fs::read_dir(self.sessions())? {
-            let path = entry?.path();
-            if path.extension().is_none_or(|extension| extension != "json") {
-                continue;
-            }
-            match read_tether(&path) {
-                Ok(Some(tether)) => tethers.push(tether),
-                Ok(None) => {}
+        for (path, record) in known.of(records, |path| read_tether(path)) {
+            match record {
+                Ok(tether) => tethers.push(tether),
                 Err(reason) => quarantined.push(Quarantined { path, reason }),
             }
         }
@@ -392,7 +405,7 @@ mod tests {
             fs::write(folder.path().join(format!("sessions/{name}.json")), content).unwrap();
         }
         fs::create_dir(folder.path().join("sessions/f.json")).unwrap();
-        let (tethers, quarantined) = store.load().unwrap();
+        let (tethers, quarantined) = store.load(&mut Records::default()).unwrap();
         assert_eq!((tethers.len(), quarantined.len()), (0, 6));
         assert!(quarantined.iter().all(|row| row.path.exists() && !row.reason.is_empty()));
     }
@@ -436,7 +449,7 @@ mod tests {
                 });
             }
         });
-        let (tethers, quarantined) = store.load().unwrap();
+        let (tethers, quarantined) = store.load(&mut Records::default()).unwrap();
         assert_eq!((tethers.len(), quarantined.len()), ((WRITERS * UPDATES + 1) as usize, 0));
         let counted = store.tether(&id).unwrap().unwrap().restarts.unwrap().attempt;
         assert_eq!(counted, WRITERS * UPDATES);

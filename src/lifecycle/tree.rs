@@ -4,17 +4,19 @@
 //! fixpoint (two reads that add nothing), pins every member between the reads, and so binds membership
 //! and identity together. Nobody recaptures an identity after membership was decided.
 
+mod followed;
 mod found;
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+pub use followed::Followed;
 use found::Found;
 
 use super::authority::{Pinned, verify};
 use super::guard::Guard;
 use super::identity::{Identity, Pid, StartToken};
-use super::inspect::{Facts, Inspector, Snapshot, Start, Unreadable};
+use super::inspect::{Facts, Inspector, Kin, Snapshot, Start, Unreadable};
 use super::kept;
 use super::leaf::Leaf;
 use super::receipt::Membership;
@@ -309,8 +311,22 @@ fn is_warden(facts: &Facts, argv: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
 /// [`Depth::Trees`] follows the children that the kernel lists and costs what the trees cost; where it lists
 /// none, and for [`Depth::Host`], the whole table is read.
 pub fn capture(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector) -> Captured {
+    look(scope, depth, guard, inspector).0
+}
+
+/// What a capture held on its way.
+#[derive(Debug, Default)]
+struct Aside {
+    /// Who was pinned and is no member: wardens of others.
+    others: Vec<Pinned>,
+    /// The lists of children of all members that have children of ours; none where the table was scanned.
+    lists: Vec<Kin>,
+    leaf: Option<Leaf>,
+}
+
+fn look(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector) -> (Captured, Aside) {
     if matches!(inspector, Inspector::None) {
-        return Captured::blind();
+        return (Captured::blind(), Aside::default());
     }
     let roots = Roots::find(scope, inspector);
     let mut borders = Borders { inspector, guard, seen: HashMap::new() };
@@ -319,7 +335,7 @@ pub fn capture(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector
     } else {
         Found::by_scan(&roots, &mut borders)
     };
-    let Found { mut pins, members: found, mut unbound, complete } = found;
+    let Found { mut pins, members: found, mut unbound, complete, lists } = found;
     let mut supervisors = Vec::new();
     for pid in roots.front.into_iter().chain(roots.warden) {
         if let Some(pinned) = pins.remove(&pid) {
@@ -335,7 +351,8 @@ pub fn capture(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector
     for member in &members {
         unbound.remove(&member.pinned.identity().pid);
     }
-    Captured { members, supervisors, unbound: unbound.into_values().collect(), blind: false, complete }
+    let captured = Captured { members, supervisors, unbound: unbound.into_values().collect(), blind: false, complete };
+    (captured, Aside { others: pins.into_values().collect(), lists, leaf: roots.leaf })
 }
 
 fn fate(

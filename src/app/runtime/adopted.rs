@@ -140,8 +140,13 @@ impl Inner {
 
     /// Looks at an adopted session: at the processes, and at tmux only once nothing of what was bound lives.
     pub(super) fn sample_adopted(&self, session: &Arc<Session>, tether: &Tether) {
+        let roots: Vec<Identity> = tether.pane_roots().cloned().collect();
+        let guard = guard_for_looking(self, tether);
+        if self.look_again(session, &tether.scope(roots.clone()), &guard, &roots) {
+            return;
+        }
         let verdict = self.root_verdict(tether);
-        let mut panes = Panes { roots: tether.pane_roots().cloned().collect(), ..Panes::default() };
+        let mut panes = Panes { roots, ..Panes::default() };
         let mut witness = None;
         let mut ended = None;
         if verdict != VerdictKind::Owned {
@@ -157,9 +162,10 @@ impl Inner {
             }
         }
         let first = self.witness(session, witness, ended);
-        let guard = guard_for_looking(self, tether);
-        let depth = if verdict == VerdictKind::Owned { Depth::Trees } else { Depth::Host };
-        let mut captured = capture(&tether.scope(panes.roots.clone()), depth, &guard, &self.inspector);
+        if verdict == VerdictKind::Owned {
+            return self.follow_tree(session, tether.scope(panes.roots), guard, verdict);
+        }
+        let mut captured = capture(&tether.scope(panes.roots.clone()), Depth::Host, &guard, &self.inspector);
         panes.add_strangers(&mut captured);
         self.note(session, &captured, verdict);
         if first {

@@ -17,7 +17,7 @@ use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
 use super::session::{Session, State};
 use super::{Inner, Runtime};
-use crate::app::attention::{Answered, Attention, FILE_MAX, Note, Noted, NotifyRequest};
+use crate::app::attention::{Answered, Attention, FILE_MAX, Note, Noted, NotifyRequest, Watch};
 use crate::app::contract::Phase;
 use crate::app::error::AppError;
 use crate::app::event::Event;
@@ -38,8 +38,13 @@ pub(super) fn start(inner: &Arc<Inner>) {
             if inner.is_closing() {
                 return;
             }
+            let left = inner.store.notes();
             for session in inner.all() {
-                inner.attend(&session);
+                if left.as_ref().is_none_or(|left| left.contains(&session.id)) {
+                    inner.attend(&session);
+                } else {
+                    inner.attend_to(&session, None, None);
+                }
             }
             drop(inner);
             wait(ear.as_ref());
@@ -85,11 +90,16 @@ impl Inner {
     /// Looks at what a session has left, writes down that it was answered, and tells what is new.
     pub(super) fn attend(&self, session: &Session) {
         let (note, seen) = (self.read_note(session), self.read_answer(session));
-        let printed = self.printed_at(session);
+        self.attend_to(session, note, seen);
+    }
+
+    fn attend_to(&self, session: &Session, note: Option<Note>, seen: Option<f64>) {
+        let cpu = session.state().cpu_pct();
+        let printed = Watch::may_be_busy(cpu).then(|| self.printed_at(session)).flatten();
         let now = boottime();
         let (news, answer) = {
             let mut state = session.state();
-            let (over, cpu) = (state.settled || state.phase().0.is_over(), state.cpu_pct());
+            let over = state.settled || state.phase().0.is_over();
             // A server that answers may compute as long as it likes.
             let speaks = matches!(state.phase().0, Phase::Ready | Phase::Idle);
             let watch = &mut state.attention;

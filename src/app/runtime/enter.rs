@@ -1,6 +1,6 @@
 //! Taking in what is on disk: sessions that an earlier run launched, and those of other managers.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use super::Inner;
 use super::session::Session;
@@ -43,7 +43,9 @@ impl Inner {
     /// Reads the records and adds the sessions that are not known yet; drops those whose record another
     /// manager has settled.
     pub(super) fn take_in(&self) {
-        let Ok((mut tethers, mut quarantined)) = self.store.load() else { return };
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok((mut tethers, mut quarantined)) = self.store.load(&mut records) else { return };
+        drop(records);
         tethers.retain(|tether| {
             let Some(reason) = self.elsewhere(tether) else { return true };
             quarantined.push(Quarantined { path: self.store.tether_path(&tether.session), reason });

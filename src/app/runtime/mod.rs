@@ -26,6 +26,7 @@ mod limits;
 mod needs;
 mod orphans;
 mod others;
+mod ports;
 mod preflight;
 mod probe;
 mod query;
@@ -56,7 +57,8 @@ use super::phase::Table;
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::inspect::{Inspector, Sockets};
+use crate::lifecycle::records::Records;
 use crate::lifecycle::store::{Quarantined, Store};
 use crate::tmux::Server;
 use hub::Hub;
@@ -93,6 +95,8 @@ pub(crate) struct Inner {
     /// When this run began, on `CLOCK_BOOTTIME`: what asked for attention before is shown, and is no news.
     began: f64,
     store: Store,
+    /// What its records were when they were last read.
+    records: Mutex<Records>,
     /// Cookbook's data directory, where one is configured.
     cookbook: Option<tasks::Cookbook>,
     me: Identity,
@@ -109,6 +113,8 @@ pub(crate) struct Inner {
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
+    /// The listening sockets of the host, as last looked up.
+    sockets: Mutex<Option<(Instant, Arc<Sockets>)>>,
     /// Grows with everything that any session prints.
     screens: AtomicU64,
     /// What servers print; made when the first one is launched or found.
@@ -157,6 +163,7 @@ impl Runtime {
             attended,
             began: boottime(),
             store,
+            records: Mutex::default(),
             me,
             namespaces,
             hub: Hub::default(),
@@ -167,6 +174,7 @@ impl Runtime {
             gpu: Mutex::default(),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
+            sockets: Mutex::default(),
             screens: AtomicU64::new(0),
             table: Mutex::default(),
             nudged: (Mutex::new(false), Condvar::new()),

@@ -9,6 +9,7 @@ use super::adopted::only_ours;
 use super::hosts::{panes, server_of};
 use super::launch::tmux;
 use super::session::{Session, State};
+use super::stopper::containment;
 use super::tasks::{ASKED, OWNER};
 use crate::app::command::{Answer, ScreenText};
 use crate::app::contract::{HostKind, SessionRow, Tree};
@@ -72,10 +73,6 @@ impl Inner {
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
         let owner = self.owner(session).map(|owner| format!("pid {}", owner.pid));
-        let containment = {
-            let (tether, over) = (session.tether(), session.phase().0.is_over());
-            self.containment(&tether, !over)
-        };
         let adoption = (!session.phase().0.is_over()).then(|| self.adoption_detail(&session.tether())).flatten();
         let state = session.state();
         let tether = &state.tether;
@@ -87,6 +84,8 @@ impl Inner {
         let stranger = tether.other_protocol().filter(|_| !over);
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
+        let containment =
+            containment(tether, state.sees_warden(), over || state.sample.workload == Some(VerdictKind::Gone));
         SessionRow {
             session: session.id.clone(),
             name: tether.name.clone(),

@@ -12,10 +12,10 @@ use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::inspect::{InspectorKind, listeners_of};
+use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::receipt::ProcessRow;
 use crate::lifecycle::rows::{row, unbound_row};
-use crate::lifecycle::tree::{Captured, Depth, Fate, capture};
+use crate::lifecycle::tree::{Captured, Depth, Fate, Followed, Scope, capture};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// What one look showed.
@@ -52,17 +52,22 @@ pub(super) fn start(inner: &Arc<Inner>) {
 impl Inner {
     /// Looks at one session now, in its trees only.
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
-        if let Some(owned) = &session.pty {
-            owned.reap();
-        }
         let mut tether = session.tether();
         if session.state().settled {
+            session.reap();
+            *session.followed() = None;
             self.sample_with(session, Look { workload: Some(VerdictKind::Gone), ..Look::default() });
             return;
         }
         if tether.adoption.is_some() {
             return self.sample_adopted(session, &tether);
         }
+        let guard = guard_for_looking(self, &tether);
+        let claims = std::slice::from_ref(&tether.workload.identity);
+        if self.look_again(session, &tether.scope(Vec::new()), &guard, claims) {
+            return self.renew_ceiling(session);
+        }
+        session.reap();
         let mut workload = verify(&tether.workload.identity, &self.inspector).kind;
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && tether.restarts.is_some() {
             tether = self.reread(session);
@@ -74,13 +79,36 @@ impl Inner {
         if workload == VerdictKind::Owned {
             self.renew_ceiling(session);
         }
-        let guard = guard_for_looking(self, &tether);
         // With nobody left to start a walk from, only the whole host shows who stayed behind.
         let watched = workload == VerdictKind::Owned
             || tether.warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
-        let depth = if watched { Depth::Trees } else { Depth::Host };
-        let captured = capture(&tether.scope(Vec::new()), depth, &guard, &self.inspector);
+        if watched {
+            return self.follow_tree(session, tether.scope(Vec::new()), guard, workload);
+        }
+        let captured = capture(&tether.scope(Vec::new()), Depth::Host, &guard, &self.inspector);
         self.note(session, &captured, workload);
+    }
+
+    /// Looks at a tree that is followed, and takes note of it where it holds these processes, and nobody has come or
+    /// gone.
+    pub(super) fn look_again(&self, session: &Arc<Session>, scope: &Scope, guard: &Guard, claims: &[Identity]) -> bool {
+        let mut followed = session.followed();
+        let all = |tree: &&mut Followed| claims.iter().all(|claim| tree.holds(claim));
+        if let Some(tree) = followed.as_mut().filter(all)
+            && tree.look_again(scope, guard, &self.inspector)
+        {
+            self.note(session, tree.captured(), VerdictKind::Owned);
+            return true;
+        }
+        *followed = None;
+        false
+    }
+
+    /// Captures the trees of a session, and follows them from now on where that is worth it.
+    pub(super) fn follow_tree(&self, session: &Arc<Session>, scope: Scope, guard: Guard, root: VerdictKind) {
+        let tree = Followed::capture(scope, guard, &self.inspector);
+        self.note(session, tree.captured(), root);
+        *session.followed() = Some(tree).filter(|tree| root == VerdictKind::Owned && tree.is_worth_it());
     }
 
     /// Takes note of a capture.
@@ -115,11 +143,7 @@ impl Inner {
     fn sample_with(&self, session: &Arc<Session>, look: Look) {
         let Look { rows, supervisors, unbound, blind, workload } = look;
         let now = Instant::now();
-        let ports = listeners_of(&self.inspector, rows.iter().map(|(identity, _)| identity.pid)).map(|listeners| {
-            let mut ports: Vec<u16> = listeners.into_iter().map(|listener| listener.port).collect();
-            ports.dedup();
-            ports
-        });
+        let ports = self.ports_of(session, rows.iter().map(|(identity, _)| identity.clone()).collect());
         let mut events = Vec::new();
         {
             let mut state = session.state();

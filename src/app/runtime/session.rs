@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::ports::Seen;
 use super::serving::Serving;
 use crate::app::attention::Watch;
 use crate::app::contract::{HostKind, Kind, LaunchRequest, Phase};
@@ -12,6 +13,7 @@ use crate::lifecycle::identity::Identity;
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::tether::{ExitRecord, Tether};
+use crate::lifecycle::tree::Followed;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::lifecycle::warden::Lifeline;
 use crate::pty::Pty;
@@ -58,6 +60,8 @@ pub(super) struct Session {
     /// What is known of its readiness; not set where nothing is.
     pub(super) serving: OnceLock<Serving>,
     state: Mutex<State>,
+    /// Its tree, while it is followed. Taken before `state`.
+    followed: Mutex<Option<Followed>>,
     /// Held during a stop in this process: a second one waits.
     pub(super) stopping: Mutex<()>,
 }
@@ -84,6 +88,8 @@ pub(super) struct State {
     /// Its failure was looked into.
     pub(super) examined: bool,
     pub(super) sample: Sample,
+    /// What its ports follow from.
+    pub(super) seen_ports: Option<Seen>,
     /// What tmux says of a session that has no warden to ask.
     pub(super) witness: Option<(Phase, Option<String>)>,
     /// How far its own pane says that it has come, for a task of Cookbook.
@@ -146,6 +152,7 @@ impl Session {
             diagnosis: None,
             examined: false,
             sample: Sample::default(),
+            seen_ports: None,
             witness: None,
             said: None,
             said_code: None,
@@ -166,12 +173,25 @@ impl Session {
             pty,
             serving: OnceLock::new(),
             state: Mutex::new(state),
+            followed: Mutex::default(),
             stopping: Mutex::new(()),
         }))
     }
 
+    /// Reaps its warden, where it is our child and has left.
+    pub(super) fn reap(&self) {
+        if let Some(owned) = &self.pty {
+            owned.reap();
+        }
+    }
+
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns its tree, while it is followed.
+    pub(super) fn followed(&self) -> MutexGuard<'_, Option<Followed>> {
+        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn tether(&self) -> Tether {
@@ -246,6 +266,13 @@ impl State {
             Some(diagnosis) => format!("{how}: {}", diagnosis.detail),
             None => how,
         }
+    }
+
+    /// Tells whether its warden was there at the last look; one that could not be looked at may be.
+    pub(super) fn sees_warden(&self) -> bool {
+        let Some(warden) = &self.tether.warden else { return false };
+        let Sample { supervisors, unbound, blind, at, .. } = &self.sample;
+        at.is_none() || *blind || supervisors.iter().chain(unbound).any(|row| row.pid == warden.pid)
     }
 
     /// Returns the worst verdict among the members; gone ones count only when nothing else is left.

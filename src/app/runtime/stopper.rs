@@ -272,7 +272,7 @@ impl Inner {
         }
         let recorded = self.store.tether_path(&session.id).exists();
         let guard = guard(self, &tether);
-        let containment = self.containment(&tether, true);
+        let containment = self.containment(&tether);
         let lost = tether.containment.iter().filter(|held| !containment.contains(held));
         notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
         let mut host = SessionHost {
@@ -346,18 +346,12 @@ impl Inner {
     }
 
     /// Returns the containments that hold now. A warden that was killed degrades its session, visibly.
-    pub(super) fn containment(&self, tether: &Tether, runs: bool) -> Vec<String> {
-        let held = tether.warden.as_ref().is_some_and(|warden| {
-            !matches!(verify(warden, &self.inspector).kind, VerdictKind::Gone | VerdictKind::Foreign)
-        });
+    fn containment(&self, tether: &Tether) -> Vec<String> {
+        let is_gone =
+            |identity| matches!(verify(identity, &self.inspector).kind, VerdictKind::Gone | VerdictKind::Foreign);
         // The warden of a tree that is empty has left, as it should.
-        let over = !runs || verify(&tether.workload.identity, &self.inspector).kind == VerdictKind::Gone;
-        let holds = |how: &str| match how {
-            "warden" => held || over,
-            "cgroup" => over || tether.cgroup.as_ref().and_then(Leaf::open).is_some(),
-            _ => true,
-        };
-        tether.containment.iter().filter(|how| holds(how)).cloned().collect()
+        let over = verify(&tether.workload.identity, &self.inspector).kind == VerdictKind::Gone;
+        containment(tether, tether.warden.as_ref().is_some_and(|warden| !is_gone(warden)), over)
     }
 
     pub(super) fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {
@@ -485,6 +479,16 @@ impl Inner {
         }
         Ok(super::hosts::server_of(self, record).attach_argv(&id))
     }
+}
+
+/// Returns the containments that hold: with its warden there or not, and its workload over or not.
+pub(super) fn containment(tether: &Tether, warden: bool, over: bool) -> Vec<String> {
+    let holds = |how: &str| match how {
+        "warden" => warden || over,
+        "cgroup" => over || tether.cgroup.as_ref().and_then(Leaf::open).is_some(),
+        _ => true,
+    };
+    tether.containment.iter().filter(|how| holds(how)).cloned().collect()
 }
 
 fn stop_timeout(seconds: f64) -> Result<Duration, AppError> {

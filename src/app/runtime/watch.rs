@@ -102,9 +102,7 @@ impl Inner {
         if matches!(self.follow(session), Followed::GoesOn) {
             return;
         }
-        if let Some(owned) = &session.pty {
-            owned.reap();
-        }
+        session.reap();
         let exit = session.state().exit.clone();
         let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));
         if session.state().elsewhere {

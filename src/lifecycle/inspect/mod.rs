@@ -23,7 +23,9 @@ pub use facts::{Facts, Snapshot, Start, Unreadable};
 pub use kin::Kin;
 pub use procfs::Procfs;
 pub use ps::Ps;
-pub use sockets::{Listener, Listening, PortOwner, addresses_on, listeners_of, listening_on, owner_of_port, reachable};
+pub use sockets::{
+    Listener, Listening, PortOwner, Sockets, addresses_on, listeners_of, listening_on, owner_of_port, reachable,
+};
 
 use super::identity::{Pid, StartToken};
 

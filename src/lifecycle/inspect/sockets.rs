@@ -18,23 +18,38 @@ pub struct Listener {
     pub pid: Pid,
 }
 
+/// The listening TCP sockets of this network namespace at one moment: port by inode.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sockets(BTreeMap<u64, u16>);
+
+impl Sockets {
+    /// Reads them; `None` where that cannot be known.
+    pub fn read(inspector: &Inspector) -> Option<Self> {
+        let Inspector::Procfs(procfs) = inspector else { return None };
+        Some(Self(listening(procfs.root())))
+    }
+
+    /// Returns those that these processes hold, sorted by port. Processes whose descriptors may not be read have
+    /// none here.
+    pub fn of(&self, inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) -> Vec<Listener> {
+        let Inspector::Procfs(procfs) = inspector else { return Vec::new() };
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let held =
+            pids.into_iter().flat_map(|pid| sockets(procfs.root(), pid).into_iter().map(move |inode| (pid, inode)));
+        let mut found: Vec<Listener> =
+            held.filter_map(|(pid, inode)| Some(Listener { port: *self.0.get(&inode)?, pid })).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
 /// Returns the listening TCP sockets of these processes, sorted by port; `None` where that cannot
 /// be known. Processes whose descriptors may not be read have none here.
 pub fn listeners_of(inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) -> Option<Vec<Listener>> {
-    let Inspector::Procfs(procfs) = inspector else { return None };
-    let held: Vec<(Pid, u64)> = pids
-        .into_iter()
-        .flat_map(|pid| sockets(procfs.root(), pid).into_iter().map(move |inode| (pid, inode)))
-        .collect();
-    if held.is_empty() {
-        return Some(Vec::new());
-    }
-    let ports = listening(procfs.root());
-    let mut found: Vec<Listener> =
-        held.into_iter().filter_map(|(pid, inode)| Some(Listener { port: *ports.get(&inode)?, pid })).collect();
-    found.sort_unstable();
-    found.dedup();
-    Some(found)
+    Sockets::read(inspector).map(|sockets| sockets.of(inspector, pids))
 }
 
 /// Who listens on a port.

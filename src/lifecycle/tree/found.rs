@@ -18,6 +18,8 @@ pub(super) struct Found {
     pub(super) members: BTreeMap<Pid, BTreeSet<Membership>>,
     pub(super) unbound: BTreeMap<Pid, Unreadable>,
     pub(super) complete: bool,
+    /// The lists of children that a walk has read.
+    pub(super) lists: Vec<Kin>,
 }
 
 /// The children of a pinned process.
@@ -30,7 +32,7 @@ struct List {
 impl Found {
     fn nothing(roots: &Roots) -> Self {
         let unbound = roots.unbound.iter().map(|error| (error.pid, error.clone())).collect();
-        Self { pins: HashMap::new(), members: BTreeMap::new(), unbound, complete: false }
+        Self { pins: HashMap::new(), members: BTreeMap::new(), unbound, complete: false, lists: Vec::new() }
     }
 
     /// Pins every process on the way and follows its children, until each list of children was read after the
@@ -69,6 +71,7 @@ impl Found {
         let facts = found.pins.values().map(|pinned| pinned.facts().clone());
         let snapshot = Snapshot::new(facts, Vec::new(), false);
         found.members = members_of(&snapshot, roots, &in_leaf, &mut |facts| borders.of(facts).0);
+        found.lists = lists.into_iter().map(|list| list.kin).collect();
         found
     }
 
@@ -110,6 +113,7 @@ impl Found {
         let stood_still = walked.as_ref().is_none_or(|walked| walked.complete);
         let was_walked = walked.is_some();
         let mut found = walked.unwrap_or_else(|| Self::nothing(roots));
+        found.lists.clear();
         let walked = found.members.clone();
         for read in 0..READS_MAX {
             let snapshot = match inspector.scan() {
