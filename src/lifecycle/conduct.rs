@@ -4,7 +4,7 @@
 //! pidfds by epoll (a handle without a pidfd is looked at every few milliseconds), and notes what it
 //! observed. The manager and the warden use this same shell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use super::inspect::{Inspector, Unreadable};
 use super::kill::{Signal, Undelivered, deliver, deliver_all};
 use super::leaf::Leaf;
 use super::receipt::{OutcomeKind, SignalSent, Via};
-use super::rows::command_of;
+use super::rows::{command_of, known_command_of};
 use super::teardown::{Event, Ladder, State, Step, Teardown};
 use super::tree::{Captured, Depth, Fate, Member};
 use super::verdict::VerdictKind;
@@ -81,8 +81,7 @@ pub fn conduct(
 ) -> Ended {
     let mut complete = captured.complete;
     let targets: Vec<Identity> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
-    let mut shell =
-        Shell { members: BTreeMap::new(), unbound: Vec::new(), signals: Vec::new(), waiting: Waiting::new() };
+    let mut shell = Shell::new();
     shell.take_in(captured);
     let mut teardown = Teardown::new(ladder, targets).with_cgroup(stage.leaf.is_some());
     let mut timed_out = false;
@@ -96,18 +95,17 @@ pub fn conduct(
             Step::Signal(target, signal) => {
                 let event = shell.signal(&target, signal, stage);
                 if let Event::Exited(identity) = &event {
-                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(identity, stage.inspector)));
+                    (stage.observe)(Observed::Exited(identity.clone(), shell.known_command(identity)));
                 }
                 teardown.handle(event);
             }
             Step::Rescan(depth) => {
-                let before: BTreeSet<Identity> = shell.members.keys().cloned().collect();
                 let captured = rescan(depth);
                 complete = captured.complete;
                 let targets: Vec<_> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
-                shell.take_in(captured);
-                for newcomer in targets.iter().filter(|identity| !before.contains(identity)) {
-                    (stage.observe)(Observed::Newcomer(newcomer.clone(), shell.command(newcomer, stage.inspector)));
+                for newcomer in shell.take_in(captured) {
+                    let command = shell.command(&newcomer, stage.inspector);
+                    (stage.observe)(Observed::Newcomer(newcomer, command));
                 }
                 teardown.handle(Event::Scanned { members: targets, complete });
             }
@@ -118,8 +116,8 @@ pub fn conduct(
             }
             Step::Wait(until) => {
                 let until = stage.deadline.map_or(until, |deadline| until.min(deadline));
-                for identity in shell.wait(&teardown.alive(), until, stage.inspector) {
-                    (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity, stage.inspector)));
+                for identity in shell.wait(&teardown, until, stage.inspector) {
+                    (stage.observe)(Observed::Exited(identity.clone(), shell.known_command(&identity)));
                     teardown.handle(Event::Exited(identity));
                 }
             }
@@ -129,7 +127,7 @@ pub fn conduct(
     // The last word on everybody who is not known to be dead is a look, not a memory.
     for identity in teardown.alive() {
         if shell.members.get(&identity).is_some_and(|member| member.pinned.has_ended(stage.inspector)) {
-            (stage.observe)(Observed::Exited(identity.clone(), shell.command(&identity, stage.inspector)));
+            (stage.observe)(Observed::Exited(identity.clone(), shell.known_command(&identity)));
             teardown.handle(Event::Exited(identity));
         }
     }
@@ -149,29 +147,54 @@ struct Shell {
     unbound: Vec<Unreadable>,
     signals: Vec<SignalSent>,
     waiting: Waiting,
+    /// Members to be ended on whom nobody can wait.
+    bare: Vec<Identity>,
 }
 
 impl Shell {
+    fn new() -> Self {
+        Self {
+            members: BTreeMap::new(),
+            unbound: Vec::new(),
+            signals: Vec::new(),
+            waiting: Waiting::new(),
+            bare: Vec::new(),
+        }
+    }
+
+    /// Returns the command line of one that has ended, as it was read before: its pid may be another's by now.
+    fn known_command(&self, identity: &Identity) -> String {
+        self.members.get(identity).map(known_command_of).unwrap_or_default()
+    }
+
     fn command(&self, identity: &Identity, inspector: &Inspector) -> String {
         self.members.get(identity).map(|member| command_of(member, inspector).0).unwrap_or_default()
     }
 
-    /// Adds members that are not held yet; the union of all captures stays.
-    fn take_in(&mut self, captured: Captured) {
+    /// Adds members that are not held yet, and returns those of them that are to be ended; the union of all captures
+    /// stays.
+    fn take_in(&mut self, captured: Captured) -> Vec<Identity> {
+        let mut new = Vec::new();
         for member in captured.members {
             let identity = member.pinned.identity().clone();
-            match self.members.get_mut(&identity) {
-                Some(known) => known.membership.extend(member.membership),
-                None => {
-                    self.members.insert(identity, member);
-                }
+            if let Some(known) = self.members.get_mut(&identity) {
+                known.membership.extend(member.membership);
+                continue;
             }
+            if member.fate == Fate::End {
+                if !self.waiting.watch(&identity, &member.pinned) {
+                    self.bare.push(identity.clone());
+                }
+                new.push(identity.clone());
+            }
+            self.members.insert(identity, member);
         }
         for error in captured.unbound {
             if !self.unbound.iter().any(|known| known.pid == error.pid) {
                 self.unbound.push(error);
             }
         }
+        new
     }
 
     fn signal(&mut self, target: &Identity, signal: Signal, stage: &mut Stage<'_>) -> Event {
@@ -241,24 +264,20 @@ impl Shell {
         }
     }
 
-    /// Waits for exits among `alive` and returns them; empty once `until` has come.
-    fn wait(&mut self, alive: &[Identity], until: Instant, inspector: &Inspector) -> Vec<Identity> {
-        let bare = self.waiting.watch(alive, &self.members);
+    /// Waits for exits among those who are alive and returns them; empty once `until` has come.
+    fn wait(&mut self, teardown: &Teardown, until: Instant, inspector: &Inspector) -> Vec<Identity> {
+        self.bare.retain(|identity| teardown.is_alive(identity));
         loop {
-            let mut ended: Vec<Identity> = Vec::new();
-            for identity in &bare {
-                if self.members.get(identity).is_none_or(|member| member.pinned.has_ended(inspector)) {
-                    ended.push(identity.clone());
-                }
-            }
+            let has_ended = |identity: &&Identity| {
+                self.members.get(*identity).is_none_or(|member| member.pinned.has_ended(inspector))
+            };
+            let mut ended: Vec<Identity> = self.bare.iter().filter(has_ended).cloned().collect();
             let left = until.saturating_duration_since(Instant::now());
-            let pause = if bare.is_empty() { left } else { left.min(BARE_POLL) };
+            let pause = if self.bare.is_empty() { left } else { left.min(BARE_POLL) };
             let pause = if ended.is_empty() { pause } else { Duration::ZERO };
-            let signalled = self.waiting.ended(pause);
-            for identity in &signalled {
-                self.waiting.forget(identity, &self.members);
-            }
-            ended.extend(signalled);
+            let signalled = self.waiting.ended(pause, &self.members);
+            // Whoever was denied is not waited for, and whoever was found gone is known already.
+            ended.extend(signalled.into_iter().filter(|identity| teardown.is_alive(identity)));
             if !ended.is_empty() || Instant::now() >= until {
                 return ended;
             }
@@ -287,39 +306,26 @@ fn sent(target: &Identity, signal: Signal, via: Via) -> SignalSent {
 struct Waiting {
     epoll: Option<OwnedFd>,
     watched: Vec<Identity>,
-    known: BTreeSet<Identity>,
 }
 
 impl Waiting {
     fn new() -> Self {
-        Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC).ok(), watched: Vec::new(), known: BTreeSet::new() }
+        Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC).ok(), watched: Vec::new() }
     }
 
-    /// Adds whoever is not watched yet; returns those who cannot be.
-    fn watch(&mut self, alive: &[Identity], members: &BTreeMap<Identity, Member>) -> Vec<Identity> {
-        let mut bare = Vec::new();
-        for identity in alive {
-            if self.known.contains(identity) {
-                continue;
-            }
-            let pidfd = members.get(identity).and_then(|member| member.pinned.pidfd());
-            let data = epoll::EventData::new_u64(self.watched.len() as u64);
-            let added = match (&self.epoll, pidfd) {
-                (Some(epoll), Some(pidfd)) => epoll::add(epoll, pidfd, data, epoll::EventFlags::IN).is_ok(),
-                (_, _) => false,
-            };
-            if added {
-                self.watched.push(identity.clone());
-                self.known.insert(identity.clone());
-            } else {
-                bare.push(identity.clone());
-            }
+    /// Adds one; tells whether that can be done.
+    fn watch(&mut self, identity: &Identity, pinned: &Pinned) -> bool {
+        let (Some(epoll), Some(pidfd)) = (&self.epoll, pinned.pidfd()) else { return false };
+        let data = epoll::EventData::new_u64(self.watched.len() as u64);
+        let added = epoll::add(epoll, pidfd, data, epoll::EventFlags::IN).is_ok();
+        if added {
+            self.watched.push(identity.clone());
         }
-        bare
+        added
     }
 
-    /// Returns who has ended, waiting for the first of them at most `pause`.
-    fn ended(&mut self, pause: Duration) -> Vec<Identity> {
+    /// Returns who has ended, waiting for the first of them at most `pause`. They are not watched any more.
+    fn ended(&mut self, pause: Duration, members: &BTreeMap<Identity, Member>) -> Vec<Identity> {
         let Some(epoll) = &self.epoll else {
             std::thread::sleep(pause);
             return Vec::new();
@@ -334,17 +340,12 @@ impl Waiting {
         for event in &events {
             let data = event.data;
             let index = usize::try_from(data.u64()).unwrap_or(usize::MAX);
-            ended.extend(self.watched.get(index).cloned());
+            let Some(identity) = self.watched.get(index) else { continue };
+            if let Some(pidfd) = members.get(identity).and_then(|member| member.pinned.pidfd()) {
+                epoll::delete(epoll, pidfd).ok();
+            }
+            ended.push(identity.clone());
         }
         ended
-    }
-
-    /// Stops watching one.
-    fn forget(&mut self, identity: &Identity, members: &BTreeMap<Identity, Member>) {
-        if let (Some(epoll), Some(pidfd)) =
-            (&self.epoll, members.get(identity).and_then(|member| member.pinned.pidfd()))
-        {
-            epoll::delete(epoll, pidfd).ok();
-        }
     }
 }

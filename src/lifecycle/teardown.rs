@@ -167,8 +167,8 @@ pub struct Teardown {
 impl Teardown {
     /// Returns a teardown of these identities.
     pub fn new(ladder: Ladder, targets: impl IntoIterator<Item = Identity>) -> Self {
-        let phase =
-            if ladder.force { Phase::Look { then: Then::Kill { round: 1, stuck: false } } } else { Phase::First };
+        // The capture that named them is as fresh as a look before a KILL would be.
+        let phase = if ladder.force { Phase::Kill { round: 1 } } else { Phase::First };
         let mut teardown = Self {
             ladder,
             targets: BTreeMap::new(),
@@ -201,6 +201,11 @@ impl Teardown {
     /// Tells whether KILL was needed.
     pub const fn escalated(&self) -> bool {
         self.escalated
+    }
+
+    /// Tells whether nobody has seen it dead, and it is not denied.
+    pub fn is_alive(&self, identity: &Identity) -> bool {
+        matches!(self.targets.get(identity), Some(State::Alive { .. }))
     }
 
     /// Returns the identities that nobody has seen dead and that are not denied.
