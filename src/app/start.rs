@@ -20,7 +20,7 @@ use super::error::{AppError, ErrorKind, Exit};
 use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
 use super::tui::job::{self, Link};
-use super::tui::{self, Cockpit, Notifier, OnStuck, Options, Theme, UiEvent};
+use super::tui::{self, Cockpit, Notifier, OnStuck, Options, Theme, UiEvent, Wishes};
 use super::{COCKPIT, LOG_WRITER, batch, cli, schema};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::receipt::Receipt;
@@ -176,9 +176,9 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
     keep_children();
     runtime.watch();
     let ui = runtime.ui();
-    let choice = if args.no_color { config::Theme::Mono } else { ui.theme };
+    let wishes = Wishes { theme: ui.theme, colours: ui.colours, glyphs: ui.glyphs, no_color: args.no_color };
     let variable = |name: &str| std::env::var(name).ok();
-    let (theme, notifier) = (Theme::resolve(choice, variable), Notifier::resolve(ui.notify, variable));
+    let (theme, notifier) = (Theme::resolve(&wishes, variable), Notifier::resolve(ui.notify, variable));
     let (sender, events) = channel();
     let bridge = Bridge::new(runtime.clone(), sender.clone());
     for note in runtime.notes().into_iter().chain(ended) {

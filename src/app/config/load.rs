@@ -146,6 +146,10 @@ impl Config {
         layer.cgroup.into_iter().for_each(|cgroup| self.cgroup = cgroup);
         layer.cookbook_socket.into_iter().for_each(|socket| self.cookbook.socket = socket);
         self.cookbook.data_dir = layer.cookbook_data_dir.or(self.cookbook.data_dir.take());
+        self.ui.glyphs = layer.glyphs.unwrap_or(self.ui.glyphs);
+        for (mine, colour) in self.ui.colours.iter_mut().zip(layer.colours) {
+            *mine = colour.or(*mine);
+        }
         self.ui.theme = layer.theme.unwrap_or(self.ui.theme);
         self.ui.notify = layer.notify.unwrap_or(self.ui.notify);
         self.ui.escape = layer.escape.unwrap_or(self.ui.escape);

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::chord::Chord;
+use super::colour::Colours;
 use super::recipe::{Recipe, RecipeRow};
 use crate::app::phase::Clue;
 
@@ -111,6 +112,10 @@ impl Default for CookbookConfig {
 pub struct UiConfig {
     /// Colours.
     pub theme: Theme,
+    /// `[theme]`: colours of single roles.
+    pub colours: Colours,
+    /// Characters.
+    pub glyphs: Glyphs,
     /// What leaves the focused terminal.
     pub escape: Chord,
     /// How somebody who looks elsewhere is told.
@@ -139,6 +144,20 @@ pub enum Theme {
     Light,
     /// No colours.
     Mono,
+    /// Strong colours on a background of its own.
+    HighContrast,
+}
+
+/// Characters that the screen draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Glyphs {
+    /// Follows the locale and the terminal.
+    #[default]
+    Auto,
+    /// ASCII only.
+    Ascii,
+    /// All.
+    Unicode,
 }
 
 /// A computer that is reached by ssh.

@@ -170,6 +170,20 @@ impl<'a> Item<'a> {
         if text.contains('\0') { Err(self.value_error("a string", "one with NUL".into())) } else { Ok(text) }
     }
 
+    /// Returns a text, or a number as it is written.
+    pub(super) fn word(&self) -> Result<&'a str, ConfigError> {
+        match self.value {
+            DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str()),
+            DeValue::Integer(_)
+            | DeValue::String(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_)
+            | DeValue::Table(_) => self.string(),
+        }
+    }
+
     /// Returns a text that is more than blanks.
     pub(super) fn filled(&self) -> Result<&'a str, ConfigError> {
         let text = self.string()?;

@@ -7,6 +7,7 @@ use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::glyph;
 use crate::app::config::{Chord, ChordKey};
 
 /// What the keys go to.
@@ -262,8 +263,8 @@ impl Key {
 /// Shorter names than crossterm's.
 const NAMES: [(KeyCode, &str); 6] = [
     (KeyCode::Char(' '), "Space"),
-    (KeyCode::Up, "↑"),
-    (KeyCode::Down, "↓"),
+    (KeyCode::Up, glyph::UP),
+    (KeyCode::Down, glyph::DOWN),
     (KeyCode::PageUp, "PgUp"),
     (KeyCode::PageDown, "PgDn"),
     (KeyCode::BackTab, "Shift-Tab"),

@@ -2,6 +2,7 @@
 
 use crossterm::event::KeyEvent;
 
+use super::super::glyph::MORE;
 use super::super::keymap::{Action, Context, lookup};
 use super::super::model::{Act, Ask, Confirmed, Launch, Overlay, Pending, Reading, seconds};
 use super::super::seam::Effect;
@@ -198,7 +199,7 @@ impl Turn<'_> {
     /// Does what was agreed to.
     pub(super) fn carry_out(&mut self, act: Act, session: Option<String>, name: String, confirmed: Confirmed) {
         let command = act.command(session.as_deref(), Some(confirmed));
-        self.note(Tone::Plain, &format!("{}: {name} …", act.verb()));
+        self.note(Tone::Plain, &format!("{}: {name} {MORE}", act.verb()));
         self.model.acting.extend(session.clone());
         self.run(command, Pending::Act { act, session, name });
     }

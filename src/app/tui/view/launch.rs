@@ -3,6 +3,7 @@
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
+use super::super::glyph;
 use super::super::model::{Launch, Model};
 use super::super::theme::Tone;
 use super::ask::field;
@@ -61,7 +62,7 @@ pub(super) fn lines(model: &Model, launch: &Launch, width: u16) -> (Vec<Line<'st
 fn recipe(model: &Model, row: &RecipeRow, selected: bool, width: usize) -> Line<'static> {
     let theme = &model.theme;
     let style = if row.available { theme.text() } else { theme.dim() };
-    let mark = if selected { "▌" } else { " " };
+    let mark = if selected { glyph::BAR } else { " " };
     let name_width = if width >= 40 { 18 } else { width.saturating_sub(2) };
     let name = shorten(&escape(&row.name), name_width);
     let pad = " ".repeat(name_width.saturating_sub(unicode_width::UnicodeWidthStr::width(name.as_str())));
