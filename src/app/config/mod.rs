@@ -11,6 +11,7 @@
 mod chord;
 mod colour;
 mod error;
+mod keys;
 mod load;
 mod model;
 mod parse;

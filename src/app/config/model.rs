@@ -7,8 +7,10 @@ use std::path::PathBuf;
 
 use super::chord::Chord;
 use super::colour::Colours;
+use super::keys::KeyLine;
 use super::recipe::{Recipe, RecipeRow};
 use crate::app::phase::Clue;
+use crate::app::tui::keymap::Keymap;
 
 /// Everything that was configured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +25,8 @@ pub struct Config {
     pub cgroup: bool,
     /// `[ui]`.
     pub ui: UiConfig,
+    /// What the files say in `[keys]`, earlier files first.
+    pub(super) key_lines: Vec<KeyLine>,
     /// `[[machine]]`; no name twice.
     pub machines: Vec<Machine>,
     /// `[[pattern]]`: what replaces or extends the table of patterns; no name twice.
@@ -108,7 +112,7 @@ impl Default for CookbookConfig {
 }
 
 /// Settings of the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UiConfig {
     /// Colours.
     pub theme: Theme,
@@ -116,6 +120,8 @@ pub struct UiConfig {
     pub colours: Colours,
     /// Characters.
     pub glyphs: Glyphs,
+    /// `[keys]`: what each key does.
+    pub keys: Keymap,
     /// What leaves the focused terminal.
     pub escape: Chord,
     /// How somebody who looks elsewhere is told.

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::chord::Chord;
 use super::colour::{Colours, NoColour, Role};
 use super::error::ConfigError;
+use super::keys::{KeyLine, keys};
 use super::model::{Glyphs, Machine, Notify, Theme};
 use super::pattern::{PATTERN, pattern};
 use super::recipe::{Escapees, Pattern, Ready, Recipe, Restart, Source, Stop};
@@ -17,7 +18,7 @@ use crate::app::contract::{CommandLine, HostKind, Kind};
 use crate::app::phase::Clue;
 use crate::text;
 
-const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "containment", "ui", "theme"];
+const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "containment", "ui", "theme", "keys"];
 const RECIPE: &[&str] = &[
     "name",
     "kind",
@@ -72,6 +73,7 @@ pub(super) struct Layer {
     pub cookbook_socket: Option<String>,
     pub theme: Option<Theme>,
     pub colours: Colours,
+    pub keys: Vec<KeyLine>,
     pub glyphs: Option<Glyphs>,
     pub cgroup: Option<bool>,
     pub escape: Option<Chord>,
@@ -112,6 +114,9 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
         let ways = [Notify::None, Notify::Terminal];
         layer.notify = section.parse("notify", |item| item.choice(&["none", "terminal"], &ways))?;
         layer.escape = section.parse("escape", chord)?;
+    }
+    if let Some(item) = root.get("keys") {
+        layer.keys = keys(&item, origin.path)?;
     }
     if let Some(section) = root.parse("theme", |item| item.section(Role::NAMES))? {
         for (colour, name) in layer.colours.iter_mut().zip(Role::NAMES) {

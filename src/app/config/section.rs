@@ -234,6 +234,16 @@ impl<'a> Item<'a> {
         })
     }
 
+    /// Returns the error that the key has no meaning here.
+    pub(super) fn unknown(&self, known: &'static [&'static str]) -> ConfigError {
+        let (key, section) = (self.key.clone(), self.section.clone());
+        self.error(Problem::UnknownKey { key, section, known })
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        self.value.is_table()
+    }
+
     pub(super) fn is_string(&self) -> bool {
         self.value.is_str()
     }

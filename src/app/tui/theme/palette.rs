@@ -73,23 +73,24 @@ pub(super) const fn color(colour: Colour) -> Color {
 /// Gives a style the nearest colours that the terminal has. Text stays told from what is behind it.
 pub(super) fn fit(style: Style, depth: Depth) -> Style {
     let (fg, bg) = (style.fg.unwrap_or(Color::Reset), style.bg.unwrap_or(Color::Reset));
-    let (mut new_fg, new_bg) = (nearest(fg, depth), nearest(bg, depth));
-    if new_fg == new_bg && fg != bg {
-        new_fg =
-            if luminance(rgb_of(new_bg).unwrap_or_default()) > MIDDLE { Color::Indexed(0) } else { Color::Indexed(7) };
+    let (mut text, behind) = (nearest(fg, depth), nearest(bg, depth));
+    if text == behind && fg != bg {
+        text =
+            if luminance(rgb_of(behind).unwrap_or_default()) > MIDDLE { Color::Indexed(0) } else { Color::Indexed(7) };
     }
     let mut style = style;
-    let mut dull = |color: Color, is_text: bool| match color {
-        Color::Indexed(index @ 8..16) if depth == Depth::Ansi8 => {
-            if is_text {
-                style.add_modifier |= Modifier::BOLD;
-            }
-            Color::Indexed(index - 8)
+    let mut dull = |color: Color, is_text: bool| {
+        let Color::Indexed(index @ 8..16) = color else { return color };
+        if depth != Depth::Ansi8 {
+            return color;
         }
-        color => color,
+        if is_text {
+            style.add_modifier |= Modifier::BOLD;
+        }
+        Color::Indexed(index - 8)
     };
-    let (new_fg, new_bg) = (dull(new_fg, true), dull(new_bg, false));
-    Style { fg: Some(new_fg), bg: Some(new_bg), ..style }
+    let (text, behind) = (dull(text, true), dull(behind, false));
+    Style { fg: Some(text), bg: Some(behind), ..style }
 }
 
 fn nearest(color: Color, depth: Depth) -> Color {

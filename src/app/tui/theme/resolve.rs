@@ -41,12 +41,11 @@ impl Theme {
         let locale = locale.to_ascii_lowercase();
         let is_utf8 = locale.contains("utf-8") || locale.contains("utf8");
         let letters = match wishes.glyphs {
-            Glyphs::Unicode => Letters::Unicode,
             Glyphs::Ascii | Glyphs::Auto if !is_utf8 => Letters::Ascii,
             Glyphs::Ascii => Letters::AsciiGlyphs,
             // Its fonts have a few hundred characters.
             Glyphs::Auto if term == "linux" => Letters::AsciiGlyphs,
-            Glyphs::Auto => Letters::Unicode,
+            Glyphs::Auto | Glyphs::Unicode => Letters::Unicode,
         };
         // Others than these may print the question.
         let answers =

@@ -3,7 +3,7 @@
 use crossterm::event::KeyEvent;
 
 use super::super::glyph::MORE;
-use super::super::keymap::{Action, Context, lookup};
+use super::super::keymap::{Action, Context};
 use super::super::model::{Act, Ask, Confirmed, Launch, Overlay, Pending, Reading, seconds};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
@@ -15,7 +15,7 @@ use crate::app::contract::{HostKind, Kind, LaunchRequest};
 
 impl Turn<'_> {
     pub(super) fn overlay_key(&mut self, context: Context, key: &KeyEvent) {
-        let Some(action) = lookup(context, key) else {
+        let Some(action) = self.model.keys.lookup(context, key) else {
             match self.model.overlays.last_mut() {
                 Some(Overlay::Launch(launch)) if launch.typing => {
                     launch.note = None;

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::super::glyph::{self, WITHIN};
-use super::super::keymap::{Action, Context, in_context, name_of};
+use super::super::keymap::{Action, Context, name_of};
 use super::super::model::{Model, Overlay, Pane};
 use super::super::theme::{Theme, Tone};
 use super::history;
@@ -135,7 +135,7 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let mut hints: Vec<(String, &str)> = Vec::new();
-    for binding in in_context(context).filter(|binding| !binding.label.is_empty()) {
+    for binding in model.keys.in_context(context).filter(|binding| !binding.label.is_empty()) {
         if let Some(key) = binding.keys.first().filter(|_| is_of_use(model, binding.action)) {
             hints.push((key.to_string(), binding.label));
         }

@@ -4,6 +4,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
 use super::super::glyph;
+use super::super::keymap::{Action, Context};
 use super::super::model::{Launch, Model};
 use super::super::theme::Tone;
 use super::ask::field;
@@ -47,7 +48,8 @@ pub(super) fn lines(model: &Model, launch: &Launch, width: u16) -> (Vec<Line<'st
     }
     if model.recipes.is_empty() {
         let mut empty = Doc::new(theme, u16::try_from(width).unwrap_or(u16::MAX));
-        empty.text(0, "No recipes. Press : to type a command.", theme.dim());
+        let key = model.keys.shown(Context::Menu, Action::Type);
+        empty.text(0, &format!("No recipes. Press {key} to type a command."), theme.dim());
         doc.extend(empty.into_lines());
     }
     if let Some(note) = &launch.note {

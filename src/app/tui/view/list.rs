@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::super::glyph::{self, CHECK, DOT, MORE};
+use super::super::keymap::{Action, Context};
 use super::super::model::{ListLine, Model, Pane, Totals};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::bars;
@@ -41,12 +42,13 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
     }
     if lines.is_empty() && model.filter.is_some() {
         if let Some(mut row) = Row::new(buffer, area.body, 0) {
-            row.gap(1).put("No session matches (Esc shows all).", theme.dim());
+            let key = model.keys.shown(Context::Panes, Action::Back);
+            row.gap(1).put(&format!("No session matches ({key} shows all)."), theme.dim());
         }
         return;
     }
     if lines.is_empty() {
-        return empty(theme, area.body, buffer);
+        return empty(model, area.body, buffer);
     }
     for (index, line) in (0..area.body.height).zip(lines.iter().skip(model.list_top)) {
         let Some(mut row) = Row::new(buffer, area.body, index) else { break };
@@ -255,8 +257,11 @@ pub(super) const fn heading(kind: Kind) -> &'static str {
     }
 }
 
-fn empty(theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let hints = [("", "No sessions yet."), ("", ""), ("s", "start one"), ("?", "all keys"), ("q", "quit")];
+fn empty(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    let key = |action| model.keys.shown(Context::Panes, action);
+    let (start, help, quit) = (key(Action::Start), key(Action::Help), key(Action::Quit));
+    let hints = [("", "No sessions yet."), ("", ""), (&start, "start one"), (&help, "all keys"), (&quit, "quit")];
     for (index, (key, text)) in (0..area.height).zip(hints) {
         if let Some(mut row) = Row::new(buffer, area, index) {
             row.gap(1);

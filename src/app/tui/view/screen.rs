@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::super::glyph::DOT;
-use super::super::keymap::Context;
+use super::super::keymap::{Action, Context};
 use super::super::model::{Model, Pane};
 use super::super::theme::{Theme, Tone, of_session};
 use super::layout::Area;
@@ -168,13 +168,16 @@ fn welcome(model: &Model, area: Rect, buffer: &mut Buffer) {
     let theme = &model.theme;
     match model.current() {
         None if model.sessions.is_empty() => {
+            let key = |action| model.keys.shown(Context::Panes, action);
+            let (start, events) = (key(Action::Start), key(Action::Events));
+            let (help, quit) = (key(Action::Help), key(Action::Quit));
             let lines: [(&str, &str); 7] = [
                 ("", "Nothing runs here yet."),
                 ("", ""),
-                ("s", "start a server, an agent, a shell or a download"),
-                ("e", "what has happened so far"),
-                ("?", "all keys"),
-                ("q", "quit"),
+                (&start, "start a server, an agent, a shell or a download"),
+                (&events, "what has happened so far"),
+                (&help, "all keys"),
+                (&quit, "quit"),
                 ("", ""),
             ];
             let top = area.height.saturating_sub(8) / 3;
