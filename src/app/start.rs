@@ -194,7 +194,7 @@ fn speak(runtime: &Runtime, ended: Vec<String>) -> Exit {
     let interrupted = signals(runtime);
     let mut notes: Vec<String> = runtime.notes().into_iter().chain(ended).collect();
     notes.extend(runtime.tmux_note());
-    plain::run(runtime, std::io::stdin(), notes, interrupted)
+    plain::run(runtime, std::io::stdin(), &notes, interrupted)
 }
 
 /// Opens the screen. What its end leaves behind is said once the terminal is a person's again.

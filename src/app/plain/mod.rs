@@ -33,7 +33,7 @@ const LINE: u64 = 1 << 16;
 pub(super) fn run(
     runtime: &Runtime,
     input: impl Read + Send + 'static,
-    notes: Vec<String>,
+    notes: &[String],
     interrupted: Receiver<()>,
 ) -> Exit {
     // Stopped, we would hold up what runs in our PTYs; a handler, unlike an ignored signal, is not inherited.
@@ -50,7 +50,7 @@ pub(super) fn run(
     let told = Arc::default();
     let events = tell_events(runtime, says.clone(), Arc::clone(&told));
     let mut plain = Plain { runtime: runtime.clone(), says, told, open: None };
-    plain.greet(&notes);
+    plain.greet(notes);
     let (starting, starts) = (runtime.clone(), Mutex::new(plain.says.clone()));
     let start = move || {
         starting.autostart(&|note| {
