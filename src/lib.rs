@@ -5,7 +5,7 @@
 //!
 //! | layer | what it does | what it never does |
 //! |---|---|---|
-//! | [`app`] | arguments, configuration, the one runtime and its three faces (screen, batch, subcommands) | signals, or starts a process by itself |
+//! | [`app`] | arguments, configuration, the one runtime and its four faces (screen, plain, batch, subcommands) | signals, or starts a process by itself |
 //! | [`pty`] | owned pseudo-terminals and the screens they paint | concludes an exit from the end of the output |
 //! | [`tmux`] | one tmux server, by ids, with a deadline for every call | targets a name |
 //! | [`lifecycle`] | identities, verdicts, capture, the ladder, receipts, records, the warden | knows of terminals or tmux |

@@ -9,6 +9,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "house/tables.rs"]
+mod tables;
 #[path = "house/words.rs"]
 mod words;
 

@@ -40,12 +40,24 @@ pub struct Args {
     /// Read requests as JSON Lines from FILE (- is standard input) and answer on standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub batch: Option<PathBuf>,
+    /// Print lines instead of a screen and take typed commands, for screen readers and terminals that only print
+    #[arg(long, conflicts_with = "batch")]
+    pub plain: bool,
     /// With --batch: stop at the first failure
     #[arg(long, requires = "batch")]
     pub fail_fast: bool,
     /// What to do instead of opening the screen
     #[command(subcommand)]
     pub action: Option<Action>,
+}
+
+/// A line of the plain mode.
+#[derive(Debug, Parser)]
+#[command(name = "", no_binary_name = true, disable_version_flag = true)]
+pub struct Typed {
+    /// What to do
+    #[command(subcommand)]
+    pub action: Action,
 }
 
 /// A subcommand.
@@ -91,6 +103,8 @@ pub enum Action {
     Recipes(Json),
     /// Trust the cookbook.toml of a directory, once for this content
     Trust(Trust),
+    /// List the keys of the screen, in a form that the configuration takes
+    Keys(Json),
     /// Print the JSON Schema of the batch protocol
     Schema,
     /// Print completions for a shell
@@ -401,6 +415,7 @@ impl Action {
         match self {
             Self::Trust(trust) => trust.output.json,
             Self::Attach(of) => of.output.json,
+            Self::Keys(output) => output.json,
             Self::Ls(_)
             | Self::Launch(_)
             | Self::Stop(_)
@@ -497,7 +512,9 @@ impl Action {
             }
             Self::Doctor(output) => (Command::Doctor {}, *output),
             Self::Recipes(output) => (Command::Recipes {}, *output),
-            Self::Attach(_) | Self::Trust(_) | Self::Schema | Self::Completions { .. } | Self::Man => return None,
+            Self::Attach(_) | Self::Trust(_) | Self::Keys(_) | Self::Schema | Self::Completions { .. } | Self::Man => {
+                return None;
+            }
         };
         Some((command, output.json))
     }

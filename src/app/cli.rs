@@ -10,10 +10,9 @@ use super::command::{Answer, CheckState, Command, OrphansRequest, StopRequest, W
 use super::contract::HostKind;
 use super::error::{AppError, ErrorKind, Exit};
 use super::foreground::{self, Foreground};
+use super::preview::targets;
 use super::report;
 use super::runtime::Runtime;
-use crate::lifecycle::identity::Identity;
-use crate::lifecycle::receipt::PlanRow;
 use crate::lifecycle::spawn::Spec;
 
 /// Carries a subcommand out and returns how it ended.
@@ -59,13 +58,14 @@ fn preview_reaping(runtime: &Runtime, request: &mut OrphansRequest) -> Result<()
     }
     let plan = OrphansRequest { dry_run: Some(true), ..request.clone() };
     let Answer::Orphans(planned) = runtime.execute(&Command::Orphans(plan))? else { return Ok(()) };
-    let targets = || planned.swept.iter().filter_map(|receipt| receipt.plan.as_ref()).flatten();
-    let targets = || targets().filter(|row| row.signal.is_some());
-    if targets().next().is_some() {
-        planned.swept.iter().for_each(|receipt| say(&report::receipt(receipt)));
+    let plans: Vec<_> = planned.swept.iter().collect();
+    let targets = targets(&plans);
+    if !targets.is_empty() {
+        for receipt in plans {
+            say(&report::receipt(receipt));
+        }
     }
-    let identity = |row: &PlanRow| Some(Identity { pid: row.pid, token: row.start_token.clone()?, pidfd_inode: None });
-    request.confirm = Some(targets().filter_map(identity).collect());
+    request.confirm = Some(targets);
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! The top layer: arguments, configuration, the runtime, and the three faces of it.
+//! The top layer: arguments, configuration, the runtime, and the four faces of it.
 
 pub mod args;
 pub mod attention;
@@ -17,6 +17,8 @@ mod notice;
 mod notify;
 pub mod paths;
 pub mod phase;
+mod plain;
+mod preview;
 mod report;
 pub mod runtime;
 pub mod schema;

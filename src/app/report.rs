@@ -408,7 +408,7 @@ fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
 }
 
 /// Returns a duration in its largest unit, rounded down.
-fn age(seconds: f64) -> String {
+pub(super) fn age(seconds: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an uptime")]
     let seconds = seconds.max(0.0) as u64;
     match seconds {
@@ -420,7 +420,7 @@ fn age(seconds: f64) -> String {
 }
 
 /// Returns a size in binary units.
-fn bytes(bytes: u64) -> String {
+pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let mut size = bytes as f64 / 1024.0;

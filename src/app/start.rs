@@ -20,8 +20,9 @@ use super::error::{AppError, ErrorKind, Exit};
 use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
 use super::tui::job::{self, Link};
-use super::tui::{self, Cockpit, Notifier, OnStuck, Options, Theme, UiEvent};
-use super::{COCKPIT, LOG_WRITER, batch, cli, schema};
+use super::tui::keymap;
+use super::tui::{self, Cockpit, Notifier, OnStuck, Options, Theme, UiEvent, Wishes};
+use super::{COCKPIT, LOG_WRITER, batch, cli, plain, schema};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::regular;
@@ -58,8 +59,14 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
             return Exit::Ok.code();
         }
     };
-    let shows = args.action.is_none() && args.batch.is_none();
+    let shows = args.action.is_none() && args.batch.is_none() && !args.plain;
     if shows && link.is_none() {
+        let term = std::env::var("TERM").unwrap_or_default();
+        if tui::is_dumb(&term) {
+            let message = format!("the terminal (TERM={term}) can only print lines: take `cookbook-tui --plain`");
+            cli::complain(&AppError::new(ErrorKind::Usage, message), false);
+            return Exit::Usage.code();
+        }
         return screen_parent(for_screen);
     }
     match face(&args, link) {
@@ -133,6 +140,15 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
         None => None,
     };
     let config = load(args, &paths)?;
+    if let Some(Action::Keys(output)) = &args.action {
+        let (keys, escape) = (&config.ui.keys, config.ui.escape);
+        cli::say(&if output.json {
+            format!("{}\n", keymap::table_value(keys, escape))
+        } else {
+            keymap::table_text(keys, escape)
+        });
+        return Ok(Exit::Ok);
+    }
     let inspector = Inspector::open(args.inspector).map_err(|error| {
         AppError::new(
             ErrorKind::Usage,
@@ -165,10 +181,20 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
             runtime.watch();
             Ok(batch::run(&runtime, input, args.fail_fast, &signals(&runtime)))
         }
+        (None, None) if args.plain => Ok(speak(&runtime, ended)),
         (None, None) => show(&runtime, args, link, ended),
     };
     runtime.leave();
     exit
+}
+
+/// Opens the plain mode.
+fn speak(runtime: &Runtime, ended: Vec<String>) -> Exit {
+    runtime.watch();
+    let interrupted = signals(runtime);
+    let mut notes: Vec<String> = runtime.notes().into_iter().chain(ended).collect();
+    notes.extend(runtime.tmux_note());
+    plain::run(runtime, std::io::stdin(), &notes, interrupted)
 }
 
 /// Opens the screen. What its end leaves behind is said once the terminal is a person's again.
@@ -176,9 +202,9 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
     keep_children();
     runtime.watch();
     let ui = runtime.ui();
-    let choice = if args.no_color { config::Theme::Mono } else { ui.theme };
+    let wishes = Wishes { theme: ui.theme, colours: ui.colours, glyphs: ui.glyphs, no_color: args.no_color };
     let variable = |name: &str| std::env::var(name).ok();
-    let (theme, notifier) = (Theme::resolve(choice, variable), Notifier::resolve(ui.notify, variable));
+    let (theme, notifier) = (Theme::resolve(&wishes, variable), Notifier::resolve(ui.notify, variable));
     let (sender, events) = channel();
     let bridge = Bridge::new(runtime.clone(), sender.clone());
     for note in runtime.notes().into_iter().chain(ended) {
@@ -203,7 +229,8 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
         #[expect(clippy::exit, reason = "the loop of the screen is stuck: nothing else ends the program")]
         std::process::exit(exit.code().into());
     });
-    let options = Options { theme, escape: ui.escape, mouse: true, notifier, link, on_stuck: Some(on_stuck) };
+    let keys = ui.keys.clone();
+    let options = Options { theme, keys, escape: ui.escape, mouse: true, notifier, link, on_stuck: Some(on_stuck) };
     let outcome = tui::run(&bridge, events, sender, options)
         .map_err(|error| AppError::new(ErrorKind::Io, format!("the screen ended: {error}")));
     // Its view of tmux lets go before the program ends, or tmux would keep the client.

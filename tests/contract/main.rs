@@ -31,6 +31,7 @@ mod oracle;
 mod orphans;
 mod others;
 mod pipes;
+mod plain;
 mod preflight;
 mod printed;
 mod resources;

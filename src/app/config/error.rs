@@ -93,6 +93,12 @@ pub enum Problem {
         /// What it can be.
         known: &'static [&'static str],
     },
+    /// Keys that cannot be.
+    #[error("{problem}")]
+    Keys {
+        /// Which, and the way out.
+        problem: String,
+    },
     /// A name that was used before in the same file.
     #[error("duplicate name {} in {section}; first used on line {first}", shown(name))]
     Duplicate {

@@ -11,6 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::{ConfigError, Problem, shown, shown_path};
+use super::keys::keymap;
 use super::model::{Config, Untrusted};
 use super::parse::{Layer, Origin, parse};
 use super::program::is_found;
@@ -66,6 +67,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Config, ConfigError> {
         }
     }
 
+    config.ui.keys = keymap(&config.key_lines, config.ui.escape)?;
     for recipe in &mut config.recipes {
         recipe.program_found = is_found(recipe, inputs.path.as_deref(), &inputs.cwd);
     }
@@ -146,6 +148,11 @@ impl Config {
         layer.cgroup.into_iter().for_each(|cgroup| self.cgroup = cgroup);
         layer.cookbook_socket.into_iter().for_each(|socket| self.cookbook.socket = socket);
         self.cookbook.data_dir = layer.cookbook_data_dir.or(self.cookbook.data_dir.take());
+        self.ui.glyphs = layer.glyphs.unwrap_or(self.ui.glyphs);
+        for (mine, colour) in self.ui.colours.iter_mut().zip(layer.colours) {
+            *mine = colour.or(*mine);
+        }
+        self.key_lines.extend(layer.keys);
         self.ui.theme = layer.theme.unwrap_or(self.ui.theme);
         self.ui.notify = layer.notify.unwrap_or(self.ui.notify);
         self.ui.escape = layer.escape.unwrap_or(self.ui.escape);

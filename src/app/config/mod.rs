@@ -9,7 +9,9 @@
 //! that, no value needs another check.
 
 mod chord;
+mod colour;
 mod error;
+mod keys;
 mod load;
 mod model;
 mod parse;
@@ -20,9 +22,10 @@ mod section;
 pub mod trust;
 
 pub use chord::{Chord, ChordKey};
+pub use colour::{Colour, Colours, Role};
 pub use error::{ConfigError, Problem};
 pub use load::{Inputs, load};
-pub use model::{Config, CookbookConfig, Machine, Notify, Theme, TmuxConfig, UiConfig, Untrusted};
+pub use model::{Config, CookbookConfig, Glyphs, Machine, Notify, Theme, TmuxConfig, UiConfig, Untrusted};
 pub use pattern::built_in_patterns;
 pub use program::find_program;
 pub use recipe::{Escapees, Pattern, Ready, Recipe, RecipeRow, Restart, Source, Stop};

@@ -6,8 +6,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::chord::Chord;
+use super::colour::Colours;
+use super::keys::KeyLine;
 use super::recipe::{Recipe, RecipeRow};
 use crate::app::phase::Clue;
+use crate::app::tui::keymap::Keymap;
 
 /// Everything that was configured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,6 +25,8 @@ pub struct Config {
     pub cgroup: bool,
     /// `[ui]`.
     pub ui: UiConfig,
+    /// What the files say in `[keys]`, earlier files first.
+    pub(super) key_lines: Vec<KeyLine>,
     /// `[[machine]]`; no name twice.
     pub machines: Vec<Machine>,
     /// `[[pattern]]`: what replaces or extends the table of patterns; no name twice.
@@ -107,10 +112,16 @@ impl Default for CookbookConfig {
 }
 
 /// Settings of the screen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UiConfig {
     /// Colours.
     pub theme: Theme,
+    /// `[theme]`: colours of single roles.
+    pub colours: Colours,
+    /// Characters.
+    pub glyphs: Glyphs,
+    /// `[keys]`: what each key does.
+    pub keys: Keymap,
     /// What leaves the focused terminal.
     pub escape: Chord,
     /// How somebody who looks elsewhere is told.
@@ -139,6 +150,20 @@ pub enum Theme {
     Light,
     /// No colours.
     Mono,
+    /// Strong colours on a background of its own.
+    HighContrast,
+}
+
+/// Characters that the screen draws.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Glyphs {
+    /// Follows the locale and the terminal.
+    #[default]
+    Auto,
+    /// ASCII only.
+    Ascii,
+    /// All.
+    Unicode,
 }
 
 /// A computer that is reached by ssh.

@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::chord::Chord;
+use super::colour::{Colours, NoColour, Role};
 use super::error::ConfigError;
-use super::model::{Machine, Notify, Theme};
+use super::keys::{KeyLine, keys};
+use super::model::{Glyphs, Machine, Notify, Theme};
 use super::pattern::{PATTERN, pattern};
 use super::recipe::{Escapees, Pattern, Ready, Recipe, Restart, Source, Stop};
 use super::section::{Item, Section, Text};
@@ -16,7 +18,7 @@ use crate::app::contract::{CommandLine, HostKind, Kind};
 use crate::app::phase::Clue;
 use crate::text;
 
-const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "containment", "ui"];
+const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "containment", "ui", "theme", "keys"];
 const RECIPE: &[&str] = &[
     "name",
     "kind",
@@ -41,7 +43,8 @@ const MACHINE: &[&str] = &["name", "ssh"];
 const TMUX: &[&str] = &["socket"];
 const CONTAINMENT: &[&str] = &["cgroup"];
 const COOKBOOK: &[&str] = &["data_dir", "socket"];
-const UI: &[&str] = &["theme", "escape", "notify"];
+const UI: &[&str] = &["theme", "glyphs", "escape", "notify"];
+const THEMES: &[&str] = &["auto", "dark", "light", "mono", "high-contrast"];
 
 const KINDS: &[&str] = &["serve", "agent", "shell", "download"];
 /// Signals that programs take as a request to end.
@@ -69,6 +72,9 @@ pub(super) struct Layer {
     pub cookbook_data_dir: Option<PathBuf>,
     pub cookbook_socket: Option<String>,
     pub theme: Option<Theme>,
+    pub colours: Colours,
+    pub keys: Vec<KeyLine>,
+    pub glyphs: Option<Glyphs>,
     pub cgroup: Option<bool>,
     pub escape: Option<Chord>,
     pub notify: Option<Notify>,
@@ -101,11 +107,23 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
         layer.cgroup = section.parse("cgroup", Item::bool)?;
     }
     if let Some(section) = root.parse("ui", |item| item.section(UI))? {
-        let themes = [Theme::Auto, Theme::Dark, Theme::Light, Theme::Mono];
-        layer.theme = section.parse("theme", |item| item.choice(&["auto", "dark", "light", "mono"], &themes))?;
+        let themes = [Theme::Auto, Theme::Dark, Theme::Light, Theme::Mono, Theme::HighContrast];
+        layer.theme = section.parse("theme", |item| item.choice(THEMES, &themes))?;
+        let glyphs = [Glyphs::Auto, Glyphs::Ascii, Glyphs::Unicode];
+        layer.glyphs = section.parse("glyphs", |item| item.choice(&["auto", "ascii", "unicode"], &glyphs))?;
         let ways = [Notify::None, Notify::Terminal];
         layer.notify = section.parse("notify", |item| item.choice(&["none", "terminal"], &ways))?;
         layer.escape = section.parse("escape", chord)?;
+    }
+    if let Some(item) = root.get("keys") {
+        layer.keys = keys(&item, origin.path)?;
+    }
+    if let Some(section) = root.parse("theme", |item| item.section(Role::NAMES))? {
+        for (colour, name) in layer.colours.iter_mut().zip(Role::NAMES) {
+            *colour = section.parse(name, |item| {
+                item.word()?.parse().map_err(|expected: NoColour| item.expected(&expected.to_string()))
+            })?;
+        }
     }
     Ok(layer)
 }

@@ -170,6 +170,20 @@ impl<'a> Item<'a> {
         if text.contains('\0') { Err(self.value_error("a string", "one with NUL".into())) } else { Ok(text) }
     }
 
+    /// Returns a text, or a number as it is written.
+    pub(super) fn word(&self) -> Result<&'a str, ConfigError> {
+        match self.value {
+            DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str()),
+            DeValue::Integer(_)
+            | DeValue::String(_)
+            | DeValue::Float(_)
+            | DeValue::Boolean(_)
+            | DeValue::Datetime(_)
+            | DeValue::Array(_)
+            | DeValue::Table(_) => self.string(),
+        }
+    }
+
     /// Returns a text that is more than blanks.
     pub(super) fn filled(&self) -> Result<&'a str, ConfigError> {
         let text = self.string()?;
@@ -218,6 +232,16 @@ impl<'a> Item<'a> {
             let (key, section) = (self.key.clone(), self.section.clone());
             self.error(Problem::Choice { key, section, found: found.into(), known: words })
         })
+    }
+
+    /// Returns the error that the key has no meaning here.
+    pub(super) fn unknown(&self, known: &'static [&'static str]) -> ConfigError {
+        let (key, section) = (self.key.clone(), self.section.clone());
+        self.error(Problem::UnknownKey { key, section, known })
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        self.value.is_table()
     }
 
     pub(super) fn is_string(&self) -> bool {

@@ -6,6 +6,8 @@
 //! The types are crossterm's. This module is pure: it never reads, and it never waits. A lone ESC is
 //! undecided until [`Decoder::flush`] says that nothing follows.
 
+mod background;
+
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 /// Longest escape sequence that is waited for; real ones are shorter than 40 bytes.
@@ -13,6 +15,10 @@ const SEQUENCE_LIMIT: usize = 128;
 /// Longest paste; what is longer is cut.
 const PASTE_LIMIT: usize = 16 << 20;
 const PASTE_END: &[u8] = b"\x1b[201~";
+/// How many flushes the beginning of an answer waits for the rest: a slow line may tear it apart.
+const ANSWER: u8 = 60;
+/// The same for `ESC ]` alone, which is a key, too.
+const MAYBE: u8 = 10;
 
 /// Turns bytes into events. Feed with [`Decoder::feed`]; call [`Decoder::flush`] when
 /// [`Decoder::is_undecided`] and nothing came for a moment.
@@ -20,6 +26,12 @@ const PASTE_END: &[u8] = b"\x1b[201~";
 pub(super) struct Decoder {
     pending: Vec<u8>,
     paste: Option<Vec<u8>>,
+    /// The terminal was asked for its background: `ESC ]` may be its answer.
+    asked: bool,
+    /// What it has answered.
+    background: Option<[u8; 3]>,
+    /// How often the beginning of an answer was looked at in vain.
+    held: u8,
 }
 
 /// What the start of the pending bytes is.
@@ -31,8 +43,19 @@ enum Parsed {
 }
 
 impl Decoder {
+    /// Returns a decoder for a terminal that was asked for its background, or was not.
+    pub(super) fn new(asked: bool) -> Self {
+        Self { asked, ..Self::default() }
+    }
+
+    /// Takes the background that the terminal has told meanwhile.
+    pub(super) fn take_background(&mut self) -> Option<[u8; 3]> {
+        self.background.take()
+    }
+
     /// Takes bytes and returns the events that are complete.
     pub(super) fn feed(&mut self, bytes: &[u8]) -> Vec<Event> {
+        self.held = 0;
         self.pending.extend_from_slice(bytes);
         self.drain(false)
     }
@@ -65,6 +88,31 @@ impl Decoder {
                 at = self.pending.len() - keep;
                 self.paste = Some(paste);
                 break;
+            }
+            if self.asked {
+                match background::read(&self.pending[at..]) {
+                    background::Read::Whole(used, colour) => {
+                        self.background = colour;
+                        at += used;
+                        continue;
+                    }
+                    background::Read::Cut(used) => {
+                        at += used;
+                        continue;
+                    }
+                    background::Read::Partial => {
+                        let is_key = self.pending.len() - at <= 2;
+                        self.held = self.held.saturating_add(u8::from(last));
+                        if self.held < if is_key { MAYBE } else { ANSWER } {
+                            break;
+                        }
+                        if !is_key {
+                            at = self.pending.len();
+                            continue;
+                        }
+                    }
+                    background::Read::Other => {}
+                }
             }
             match parse(&self.pending[at..], last) {
                 Parsed::Done(_, Some(Event::Paste(_))) => {
@@ -435,6 +483,34 @@ mod tests {
         // A cut sequence does not take the next key with it.
         assert_eq!(decode(b"\x1b[1;\x03"), [Event::Key(KeyEvent::new(KeyCode::Char('c'), CTRL))]);
         assert_eq!(decode(b"\xc3a"), [Event::Key(KeyEvent::new(KeyCode::Char('a'), NONE))]);
+    }
+
+    #[test]
+    fn the_background_is_heard_and_no_key_is_lost() {
+        let key = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), NONE));
+        let bytes = b"a\x1b]11;rgb:ffff/8080/0000\x1b\\b";
+        for cut in 0..bytes.len() {
+            let mut decoder = Decoder::new(true);
+            let mut events = decoder.feed(&bytes[..cut]);
+            // However slowly the rest comes; of ESC alone nobody can tell.
+            if !bytes[..cut].ends_with(b"\x1b") {
+                events.extend(decoder.flush());
+            }
+            events.extend(decoder.feed(&bytes[cut..]));
+            assert_eq!(events, [key('a'), key('b')], "cut at {cut}");
+            assert_eq!(decoder.take_background(), Some([255, 128, 0]), "cut at {cut}");
+        }
+        // A rest that never comes takes nothing with it.
+        let mut decoder = Decoder::new(true);
+        decoder.feed(b"\x1b]11;rgb:ff");
+        assert_eq!(decoder.feed(b"q"), [key('q')]);
+        decoder.feed(b"\x1b]11;rgb:ff");
+        (0..ANSWER).for_each(|_| drop(decoder.flush()));
+        assert!(!decoder.is_undecided());
+        // Alt-] is a key all the same.
+        decoder.feed(b"\x1b]");
+        let events: Vec<Event> = (0..MAYBE).flat_map(|_| decoder.flush()).collect();
+        assert_eq!(events, [Event::Key(KeyEvent::new(KeyCode::Char(']'), ALT))]);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) struct Display {
     forgotten: bool,
     motion: bool,
     notifier: Notifier,
+    /// The terminal knows only the oldest sequences for colours.
+    few: bool,
 }
 
 impl Display {
@@ -36,12 +38,18 @@ impl Display {
             forgotten: true,
             motion: false,
             notifier: Notifier::Silent,
+            few: false,
         }
     }
 
     /// Returns the display with another way to notify.
     pub(super) fn notifying(self, notifier: Notifier) -> Self {
         Self { notifier, ..self }
+    }
+
+    /// Returns the display for a terminal that has 16 colours at most, or more.
+    pub(super) fn with_few_colours(self, few: bool) -> Self {
+        Self { few, ..self }
     }
 
     /// Tells whether the terminal has taken the last frame.
@@ -70,6 +78,9 @@ impl Display {
         if !changes.is_empty() {
             // Writing to a vector cannot fail.
             let _ignored = CrosstermBackend::new(&mut bytes).draw(changes.into_iter());
+            if self.few {
+                bytes = in_few_colours(&bytes);
+            }
         }
         let mut frame = Vec::with_capacity(bytes.len() + 64);
         // Synchronized output: terminals that know it show the frame at once.
@@ -113,6 +124,49 @@ impl Display {
     }
 }
 
+/// Asks for the first 16 colours as all terminals know it: `38;5;1` becomes `31`, `48;5;9` becomes `101`.
+///
+/// Cells hold no control characters, so every escape sequence here is one of the backend's.
+fn in_few_colours(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(2).position(|pair| pair == b"\x1b[") {
+        let (before, sequence) = rest.split_at(at + 2);
+        out.extend_from_slice(before);
+        let length = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte)).unwrap_or(sequence.len());
+        let (body, after) = sequence.split_at(length);
+        if after.first() == Some(&b'm') {
+            out.extend_from_slice(old(body).as_bytes());
+        } else {
+            out.extend_from_slice(body);
+        }
+        rest = after;
+    }
+    out.extend_from_slice(rest);
+    out
+}
+
+fn old(parameters: &[u8]) -> String {
+    let parameters = String::from_utf8_lossy(parameters);
+    let mut parts = parameters.split(';').peekable();
+    let mut out: Vec<String> = Vec::new();
+    while let Some(part) = parts.next() {
+        if !(matches!(part, "38" | "48") && parts.peek() == Some(&"5")) {
+            out.push(part.to_owned());
+            continue;
+        }
+        parts.next();
+        let base = if part == "38" { 30 } else { 40 };
+        match parts.next().and_then(|index| index.parse::<u8>().ok()) {
+            Some(index @ 0..8) => out.push((base + index).to_string()),
+            Some(index @ 8..16) => out.push((base + 60 + index - 8).to_string()),
+            Some(index) => out.push(format!("{part};5;{index}")),
+            None => {}
+        }
+    }
+    out.join(";")
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -144,6 +198,18 @@ mod tests {
             String::from_utf8(std::mem::take(&mut *sink.0.lock().unwrap())).unwrap()
         };
         (display, take)
+    }
+
+    #[test]
+    fn few_colours_are_asked_for_as_all_terminals_know_it() {
+        for (bytes, expected) in [
+            (&b"\x1b[2;1H\x1b[38;5;2;49mx\x1b[0m"[..], &b"\x1b[2;1H\x1b[32;49mx\x1b[0m"[..]),
+            (b"\x1b[38;5;9;48;5;15my 38;5;1m", b"\x1b[91;107my 38;5;1m"),
+            (b"\x1b[1m\x1b[48;5;0m", b"\x1b[1m\x1b[40m"),
+            (b"plain", b"plain"),
+        ] {
+            assert_eq!(in_few_colours(bytes), expected, "{}", bytes.escape_ascii());
+        }
     }
 
     #[test]

@@ -1,13 +1,23 @@
-//! The one table of key bindings. It drives dispatch, the footer and the help overlay, so that none
-//! of them can say something else than the others.
+//! The one table of key bindings. With what a person has configured it becomes the [`Keymap`], which drives
+//! dispatch, the footer, the help overlay and the palette, so that none of them can say something else than the
+//! others.
 //!
 //! Pure. Every action has a key that needs neither Ctrl nor Alt nor a function key; a test holds it.
 
-use std::fmt;
+mod bound;
+mod chord;
+mod key;
+mod names;
+#[cfg(test)]
+mod tests;
 
-use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use crossterm::event::KeyCode;
 
-use crate::app::config::{Chord, ChordKey};
+pub(super) use bound::is_offered;
+pub use bound::{Bound, Clash, Keymap, Wish};
+pub(super) use chord::{is_chord, name_of, press_of};
+pub use key::{Key, NoKey};
+pub use names::{action_names, context_names, table_text, table_value};
 
 /// What the keys go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,75 +223,16 @@ impl Action {
     }
 }
 
-/// A key of the table: a character or a named key, perhaps with Ctrl.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
-pub struct Key {
-    code: KeyCode,
-    control: bool,
-}
-
 const fn c(c: char) -> Key {
-    Key { code: KeyCode::Char(c), control: false }
+    Key::plain(KeyCode::Char(c))
 }
 
 const fn ctrl(c: char) -> Key {
-    Key { code: KeyCode::Char(c), control: true }
+    Key::control(c)
 }
 
 const fn k(code: KeyCode) -> Key {
-    Key { code, control: false }
-}
-
-impl Key {
-    /// Returns the key of an event; `None` for those that no binding has. Letters match by
-    /// character: an upper-case letter is one, whether Shift or Caps Lock made it.
-    fn of(event: &KeyEvent) -> Option<Self> {
-        let modifiers = event.modifiers;
-        if modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SUPER | KeyModifiers::HYPER | KeyModifiers::META) {
-            return None;
-        }
-        let control = modifiers.contains(KeyModifiers::CONTROL);
-        let shift = modifiers.contains(KeyModifiers::SHIFT);
-        let code = if let KeyCode::Char(c) = event.code {
-            let upper = !control && (shift || c.is_ascii_uppercase());
-            KeyCode::Char(if upper { c.to_ascii_uppercase() } else { c.to_ascii_lowercase() })
-        } else if shift && event.code == KeyCode::Tab {
-            KeyCode::BackTab
-        } else {
-            event.code
-        };
-        Some(Self { code, control })
-    }
-
-    /// Tells whether the key needs neither Ctrl nor a function key.
-    pub fn is_plain(self) -> bool {
-        !self.control && !matches!(self.code, KeyCode::F(_))
-    }
-}
-
-/// Shorter names than crossterm's.
-const NAMES: [(KeyCode, &str); 6] = [
-    (KeyCode::Char(' '), "Space"),
-    (KeyCode::Up, "↑"),
-    (KeyCode::Down, "↓"),
-    (KeyCode::PageUp, "PgUp"),
-    (KeyCode::PageDown, "PgDn"),
-    (KeyCode::BackTab, "Shift-Tab"),
-];
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.control {
-            f.write_str("Ctrl-")?;
-        }
-        if let Some((_, name)) = NAMES.iter().find(|(code, _)| *code == self.code) {
-            return f.write_str(name);
-        }
-        if let KeyCode::Char(c) = self.code {
-            return write!(f, "{}", if self.control { c.to_ascii_uppercase() } else { c });
-        }
-        write!(f, "{}", self.code)
-    }
+    Key::plain(code)
 }
 
 /// One row of the table.
@@ -366,7 +317,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[History], &[c('l'), k(KeyCode::Right)], Action::Right, "", "right"),
     bind(&[History], &[c('0')], Action::LineStart, "", "to the start of the row"),
     bind(&[History], &[c('$')], Action::LineEnd, "", "to the end of the row"),
-    bind(&[Search], &[k(KeyCode::Enter)], Action::Confirm, "keep", "keep what was found: n and N go on"),
+    bind(
+        &[Search],
+        &[k(KeyCode::Enter)],
+        Action::Confirm,
+        "keep",
+        "keep what was found: to the next and the match before by their keys",
+    ),
     bind(&[Search], &[k(KeyCode::Up)], Action::Previous, "", "to the match before"),
     bind(&[Search], &[k(KeyCode::Down)], Action::Next, "", "to the next match"),
     bind(
@@ -397,7 +354,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Line], &[k(KeyCode::Enter)], Action::Confirm, "start", "start what is typed, through sh -c"),
     bind(&[Line], &[k(KeyCode::Tab)], Action::NextKind, "kind", "serve, agent, shell or download"),
     bind(&[Line], &[k(KeyCode::BackTab), k(KeyCode::Down)], Action::NextHost, "host", "by kind, pty or tmux"),
-    bind(&[Filter], &[k(KeyCode::Enter)], Action::Confirm, "keep", "keep the filter; Esc in the list ends it"),
+    bind(&[Filter], &[k(KeyCode::Enter)], Action::Confirm, "keep", "keep the filter; `back` in the list ends it"),
     bind(&[Palette], &[k(KeyCode::Enter)], Action::Confirm, "do it", "do what is selected"),
     bind(&[Ask], &[k(KeyCode::Enter)], Action::Confirm, "extend", "let it live for so long, from now"),
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
@@ -424,150 +381,7 @@ pub static MOUSE: &[(&str, &str)] = &[
     ("in a terminal", "goes to the program that asked for it; else dragging selects and copies"),
 ];
 
-/// Returns what a key does in a context.
-pub fn lookup(context: Context, event: &KeyEvent) -> Option<Action> {
-    let key = Key::of(event)?;
-    in_context(context).find(|binding| binding.keys.contains(&key)).map(|binding| binding.action)
-}
-
 /// Returns the bindings of a context, in order.
-pub fn in_context(context: Context) -> impl Iterator<Item = &'static Binding> {
+fn in_context(context: Context) -> impl Iterator<Item = &'static Binding> {
     BINDINGS.iter().filter(move |binding| binding.contexts.contains(&context))
-}
-
-/// Tells whether an event is the chord that leaves a session's terminal.
-pub(super) fn is_chord(chord: Chord, event: &KeyEvent) -> bool {
-    let press = press_of(chord);
-    let held = event.modifiers & (KeyModifiers::CONTROL | KeyModifiers::ALT);
-    held == press.modifiers && canonical(event.code, held) == canonical(press.code, held)
-}
-
-/// Returns the chord as a key press, to be sent through.
-pub(super) fn press_of(chord: Chord) -> KeyEvent {
-    let code = match chord.key {
-        ChordKey::Char(c) => KeyCode::Char(c),
-        ChordKey::Function(n) => KeyCode::F(n),
-    };
-    let mut modifiers = KeyModifiers::NONE;
-    modifiers.set(KeyModifiers::CONTROL, chord.ctrl);
-    modifiers.set(KeyModifiers::ALT, chord.alt);
-    KeyEvent::new(code, modifiers)
-}
-
-/// Returns the chord as the footer and the help show it, for example `Ctrl-\`.
-pub(super) fn name_of(chord: Chord) -> String {
-    let key = Key { code: press_of(chord).code, control: chord.ctrl };
-    format!("{}{key}", if chord.alt { "Alt-" } else { "" })
-}
-
-/// The bytes 0x1c to 0x1f have two names each (crossterm calls Ctrl-\ Ctrl-4), letters with Ctrl two.
-fn canonical(code: KeyCode, held: KeyModifiers) -> KeyCode {
-    let KeyCode::Char(c) = code else { return code };
-    if !held.contains(KeyModifiers::CONTROL) {
-        return code;
-    }
-    KeyCode::Char(match c {
-        '4' => '\\',
-        '5' => ']',
-        '6' => '^',
-        '7' => '_',
-        c => c.to_ascii_lowercase(),
-    })
-}
-
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    fn press(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
-        KeyEvent::new(code, modifiers)
-    }
-
-    #[test]
-    fn no_key_has_two_meanings() {
-        for context in Context::ALL {
-            let keys: Vec<Key> = in_context(context).flat_map(|binding| binding.keys.iter().copied()).collect();
-            for (i, key) in keys.iter().enumerate() {
-                assert!(!keys[i + 1..].contains(key), "{key} twice in {context:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_action_is_reachable_without_modifiers() {
-        for context in Context::ALL {
-            for binding in in_context(context).filter(|binding| binding.action != Action::Leave) {
-                let reachable = in_context(context)
-                    .filter(|other| other.action == binding.action)
-                    .any(|other| other.keys.iter().any(|key| key.is_plain()));
-                assert!(reachable, "{:?} in {context:?}", binding.action);
-            }
-        }
-    }
-
-    #[test]
-    fn every_key_of_the_table_is_found() {
-        for binding in BINDINGS {
-            for context in binding.contexts {
-                for key in binding.keys {
-                    let modifiers = if key.control { KeyModifiers::CONTROL } else { KeyModifiers::NONE };
-                    assert_eq!(lookup(*context, &press(key.code, modifiers)), Some(binding.action), "{key}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn letters_match_by_character() {
-        let shift = KeyModifiers::SHIFT;
-        for (code, modifiers, action) in [
-            (KeyCode::Char('x'), KeyModifiers::NONE, Some(Action::Stop)),
-            (KeyCode::Char('X'), shift, Some(Action::Force)),
-            (KeyCode::Char('X'), KeyModifiers::NONE, Some(Action::Force)),
-            (KeyCode::Char('x'), shift, Some(Action::Force)),
-            (KeyCode::Char('?'), shift, Some(Action::Help)),
-            (KeyCode::Char('x'), KeyModifiers::ALT, None),
-            (KeyCode::Char('x'), KeyModifiers::CONTROL, None),
-            (KeyCode::Char('Z'), KeyModifiers::CONTROL, Some(Action::Suspend)),
-            (KeyCode::Tab, shift, Some(Action::PreviousPane)),
-            (KeyCode::BackTab, shift, Some(Action::PreviousPane)),
-        ] {
-            assert_eq!(lookup(Panes, &press(code, modifiers)), action, "{code:?} {modifiers:?}");
-        }
-    }
-
-    #[test]
-    fn help_and_labels_are_there() {
-        for binding in BINDINGS {
-            assert!(!binding.help.is_empty());
-            assert!(binding.label.len() <= 16);
-            assert!(!binding.contexts.is_empty());
-        }
-    }
-
-    #[test]
-    fn the_default_chord_has_two_names() {
-        let chord = Chord::default();
-        assert!(is_chord(chord, &press(KeyCode::Char('\\'), KeyModifiers::CONTROL)));
-        assert!(is_chord(chord, &press(KeyCode::Char('4'), KeyModifiers::CONTROL)));
-        assert!(!is_chord(chord, &press(KeyCode::Char('\\'), KeyModifiers::NONE)));
-        assert!(!is_chord(chord, &press(KeyCode::Char('4'), KeyModifiers::NONE)));
-    }
-
-    #[test]
-    fn every_chord_matches_its_own_press_and_has_a_name() {
-        for (text, name) in [
-            ("C-\\", "Ctrl-\\"),
-            ("C-]", "Ctrl-]"),
-            ("C-A", "Ctrl-A"),
-            ("M-x", "Alt-x"),
-            ("C-M-q", "Alt-Ctrl-Q"),
-            ("F12", "F12"),
-        ] {
-            let chord: Chord = text.parse().unwrap();
-            assert!(is_chord(chord, &press_of(chord)), "{text}");
-            assert_eq!(name_of(chord), name);
-        }
-    }
 }

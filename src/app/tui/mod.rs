@@ -19,6 +19,7 @@ mod display;
 mod editor;
 #[cfg(test)]
 mod fixtures;
+mod glyph;
 mod input;
 pub mod job;
 pub mod keymap;
@@ -37,5 +38,5 @@ mod view;
 pub use notify::Notifier;
 pub use run::run;
 pub use seam::{Cockpit, Effect, OnStuck, Options, Outcome, Ticket, UiEvent};
-pub use theme::Theme;
+pub use theme::{Theme, Wishes, is_dumb};
 pub use update::update;

@@ -42,17 +42,19 @@ struct State {
 }
 
 impl Reader {
-    /// Starts the thread. `on_hangup` is called once when the terminal is gone.
+    /// Starts the thread. `on_hangup` is called once when the terminal is gone; `asked` says that the terminal was
+    /// asked for its background.
     pub(super) fn start(
         tty: File,
         events: Sender<UiEvent>,
+        asked: bool,
         on_hangup: impl FnOnce() + Send + 'static,
     ) -> io::Result<Self> {
         let (wake, woken) = UnixStream::pair()?;
         let gate = Arc::new(Gate::default());
         let shared = Arc::clone(&gate);
         std::thread::Builder::new().name("terminal input".into()).spawn(move || {
-            let gone = read_events(tty, &woken, &shared, &events);
+            let gone = read_events(tty, &woken, &shared, &events, Decoder::new(asked));
             shared.set(|state| (state.parked, state.ended) = (true, true));
             if gone {
                 on_hangup();
@@ -107,13 +109,12 @@ impl Gate {
 }
 
 /// Reads until it is told to end (`false`) or the terminal is gone (`true`).
-fn read_events(mut tty: File, woken: &UnixStream, gate: &Gate, events: &Sender<UiEvent>) -> bool {
+fn read_events(mut tty: File, woken: &UnixStream, gate: &Gate, events: &Sender<UiEvent>, mut decoder: Decoder) -> bool {
     // Blocked, SIGTTIN turns a read from the background into EIO (tty_jobctrl.c); otherwise it would
     // stop the program together with everything that it reads from its sessions.
     let mut mask = SigSet::empty();
     mask.add(Signal::SIGTTIN);
     let _ignored = mask.thread_block();
-    let mut decoder = Decoder::default();
     let mut buffer = [0; 4096];
     loop {
         let (paused, ended) = gate.orders();
@@ -143,7 +144,12 @@ fn read_events(mut tty: File, woken: &UnixStream, gate: &Gate, events: &Sender<U
         if tty_is.contains(PollFlags::IN) {
             match tty.read(&mut buffer) {
                 Ok(0) => std::thread::sleep(RETRY),
-                Ok(length) => send(events, decoder.feed(&buffer[..length])),
+                Ok(length) => {
+                    send(events, decoder.feed(&buffer[..length]));
+                    if let Some(background) = decoder.take_background() {
+                        let _ignored = events.send(UiEvent::Background(background));
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // We are in the background; whoever brings us back says so.
                 Err(_) => std::thread::sleep(RETRY),
@@ -183,7 +189,7 @@ mod tests {
         raw.make_raw();
         rustix::termios::tcsetattr(&slave, rustix::termios::OptionalActions::Now, &raw).unwrap();
         let (sender, events) = mpsc::channel();
-        let reader = Reader::start(File::from(slave), sender, || {}).unwrap();
+        let reader = Reader::start(File::from(slave), sender, true, || {}).unwrap();
         (File::from(master), reader, events)
     }
 
@@ -198,6 +204,10 @@ mod tests {
         let (mut master, _reader, events) = open();
         master.write_all(b"a\x1b[A\x1b").unwrap();
         assert_eq!([key(&events), key(&events), key(&events)], [KeyCode::Char('a'), KeyCode::Up, KeyCode::Esc]);
+        master.write_all(b"\x1b]11;rgb:ff/ff/ff\x07b").unwrap();
+        assert_eq!(key(&events), KeyCode::Char('b'));
+        let event = events.recv_timeout(Duration::from_secs(10)).unwrap();
+        assert!(matches!(event, UiEvent::Background([255, 255, 255])), "{event:?}");
     }
 
     #[test]

@@ -29,6 +29,8 @@ use crate::pty::screen::Screen;
 const FRAME: Duration = Duration::from_millis(16);
 /// How long events are taken in before a frame is drawn all the same.
 const BATCH: Duration = Duration::from_millis(8);
+/// OSC 11 with a question mark.
+const ASK_BACKGROUND: &[u8] = b"\x1b]11;?\x07";
 /// How long the input thread may take to let go of the terminal.
 const PAUSE: Duration = Duration::from_millis(300);
 
@@ -49,12 +51,18 @@ pub fn run(
     let alarm = Alarm::start(terminal.core(), options.on_stuck)?;
     let _signals = Listener::start(tty.input.try_clone()?, sender.clone(), alarm.clone())?;
     let hung_up = alarm.clone();
-    let reader = Reader::start(tty.input, sender.clone(), move || hung_up.set(Outcome::Hangup))?;
+    let reader = Reader::start(tty.input, sender.clone(), options.theme.asks(), move || hung_up.set(Outcome::Hangup))?;
     let link = options.link.map(|link| link.listen(sender.clone(), alarm.clone())).transpose()?;
     let shell = Job { terminal, reader, link, events: sender };
+    if options.theme.asks() {
+        // Nobody waits for the answer: it comes as an event, whenever it comes.
+        shell.terminal.outlet().push(ASK_BACKGROUND);
+    }
     let size = shell.terminal.size();
     let display = Display::new(shell.terminal.outlet().clone()).notifying(options.notifier);
-    let model = Model::new(size, options.theme, options.escape, Instant::now());
+    let display = display.with_few_colours(options.theme.depth().is_few());
+    let mut model = Model::new(size, options.theme, options.escape, Instant::now());
+    model.keys = options.keys;
     let outcome = Loop::new(cockpit, events, &shell, display, model).run();
     drop(shell);
     alarm.disarm();
@@ -231,7 +239,8 @@ impl<'a> Loop<'a> {
                 self.look();
                 self.forward();
             }
-            UiEvent::Sessions(_)
+            UiEvent::Background(_)
+            | UiEvent::Sessions(_)
             | UiEvent::Orphans(_)
             | UiEvent::Tree { .. }
             | UiEvent::Answered { .. }

@@ -14,6 +14,7 @@ use crate::app::event::Event;
 use crate::pty::screen::Screen;
 
 use super::job::Link;
+use super::keymap::Keymap;
 use super::model::Frozen;
 use super::notify::Notifier;
 use super::theme::Theme;
@@ -26,6 +27,8 @@ pub type Ticket = u64;
 pub enum UiEvent {
     /// A key, the mouse, a paste, or a new size of the terminal.
     Input(crossterm::event::Event),
+    /// The colour that the terminal has behind everything: red, green, blue.
+    Background([u8; 3]),
     /// All sessions, as they are now.
     Sessions(Vec<SessionRow>),
     /// Who is left without a manager, and which records are left alone, as they are now.
@@ -157,6 +160,8 @@ pub type OnStuck = Arc<dyn Fn(Outcome) + Send + Sync>;
 pub struct Options {
     /// Colours and characters.
     pub theme: Theme,
+    /// What each key does.
+    pub keys: Keymap,
     /// The one chord that leaves a session's terminal.
     pub escape: Chord,
     /// Whether the mouse is listened to.
@@ -173,6 +178,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             theme: Theme::default(),
+            keys: Keymap::default(),
             escape: Chord::default(),
             mouse: true,
             notifier: Notifier::Silent,
@@ -186,6 +192,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("theme", &self.theme)
+            .field("keys", &self.keys)
             .field("escape", &self.escape)
             .field("mouse", &self.mouse)
             .field("notifier", &self.notifier)

@@ -1,5 +1,6 @@
 //! What the keys of a file mean, and the exact text of every error.
 
+use super::super::colour::Colour;
 use super::*;
 
 fn read(content: &str) -> Result<Layer, ConfigError> {
@@ -153,7 +154,7 @@ fn errors_name_line_key_and_the_way_out() {
         // Unknown keys.
         (
             "x = 1",
-            "config.toml:1: unknown key `x` in the file; known are recipe, machine, pattern, tmux, cookbook, containment, ui",
+            "config.toml:1: unknown key `x` in the file; known are recipe, machine, pattern, tmux, cookbook, containment, ui, theme, keys",
         ),
         ("\n[[recipes]]\nname = 'r'", "config.toml:2: unknown key `recipes` in the file; did you mean `recipe`?"),
         ("[ui]\n\ntheem = 'dark'", "config.toml:3: unknown key `theem` in [ui]; did you mean `theme`?"),
@@ -221,7 +222,7 @@ fn errors_name_line_key_and_the_way_out() {
         ),
         (
             "[ui]\ntheme = 'drak'",
-            "config.toml:2: `theme` in [ui] must be one of auto, dark, light, mono, found `drak`; did you mean `dark`?",
+            "config.toml:2: `theme` in [ui] must be one of auto, dark, light, mono, high-contrast, found `drak`; did you mean `dark`?",
         ),
         ("[ui]\ntheme = true", "config.toml:2: `theme` in [ui] must be a string, found a boolean"),
         (
@@ -391,4 +392,28 @@ fn errors_of_commands_name_line_key_and_the_way_out() {
     let content = "[[recipe]]\nname = 'r'\ncommand = [\n  'p',\n  5,\n]\n";
     let expected = "config.toml:5: `command[1]` in [[recipe]] must be a string, found an integer";
     assert_eq!(read(content).unwrap_err().to_string(), expected, "an item of a list has a line of its own");
+}
+
+#[test]
+fn the_look_is_read() {
+    let layer =
+        read("[ui]\ntheme = 'high-contrast'\nglyphs = 'ascii'\n[theme]\nbad = '#ff0000'\ndim = 8\ntext = 'default'\n")
+            .unwrap();
+    assert_eq!((layer.theme, layer.glyphs), (Some(Theme::HighContrast), Some(Glyphs::Ascii)));
+    let of = |role: Role| layer.colours[role as usize];
+    assert_eq!(of(Role::Bad), Some(Colour::Rgb(255, 0, 0)));
+    assert_eq!(
+        (of(Role::Dim), of(Role::Text), of(Role::Good)),
+        (Some(Colour::Indexed(8)), Some(Colour::Default), None)
+    );
+    for (text, expected) in [
+        ("[theme]\nbed = 'red'", "config.toml:2: unknown key `bed` in [theme]; did you mean `bad`?"),
+        ("[theme]\nbad = 'redd'", "config.toml:2: `bad` in [theme] must be a colour: `default`, a name"),
+        ("[theme]\nbad = 256", "found 256"),
+        ("[theme]\nbad = true", "must be a string, found a boolean"),
+        ("[ui]\ntheme = 'hight-contrast'", "did you mean `high-contrast`?"),
+    ] {
+        let error = read(text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
 }

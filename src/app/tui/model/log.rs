@@ -54,7 +54,7 @@ impl Log {
 }
 
 /// Returns an event in words: its tone, its text, and whether it is worth the event line.
-pub(in super::super) fn describe(event: &Event, sessions: &Sessions) -> (Tone, String, bool) {
+pub(in crate::app) fn describe(event: &Event, sessions: &Sessions) -> (Tone, String, bool) {
     let who = event.session().map(|id| sessions.by_id(id).map_or(id, |row| row.name.as_str())).unwrap_or_default();
     match event {
         Event::Launched { name, pid, attempt: Some(attempt), .. } => {
@@ -109,7 +109,7 @@ pub(in super::super) fn describe(event: &Event, sessions: &Sessions) -> (Tone, S
 }
 
 /// Returns a receipt in one line.
-pub(in super::super) fn receipt_line(receipt: &Receipt, who: &str) -> (Tone, String) {
+pub(in crate::app) fn receipt_line(receipt: &Receipt, who: &str) -> (Tone, String) {
     let ended = receipt
         .outcomes
         .iter()

@@ -26,7 +26,7 @@ use crate::app::contract::{Kind, SessionRow};
 use crate::lifecycle::receipt::Receipt;
 use crate::pty::screen::Modes;
 
-use super::keymap::Context;
+use super::keymap::{Context, Keymap};
 use super::seam::Ticket;
 use super::theme::Theme;
 
@@ -39,7 +39,7 @@ pub(super) use history::Purpose;
 pub use history::{History, Search, Selection};
 pub use live::{Live, Stage};
 pub use log::{Log, LogLine};
-pub(super) use log::{describe, receipt_line};
+pub(in crate::app) use log::{describe, receipt_line};
 pub use many::{Item, Many, ManyAct};
 pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
 pub(super) use overlay::{Confirmed, dry_run};
@@ -181,6 +181,8 @@ pub struct Model {
     pub overlays: Vec<Overlay>,
     /// Colours and characters.
     pub theme: Theme,
+    /// What each key does.
+    pub keys: Keymap,
     /// The chord that leaves a terminal.
     pub escape: Chord,
     /// Stops of ours that are under way, as they are seen.
@@ -235,6 +237,7 @@ impl Model {
             list_top: 0,
             overlays: Vec::new(),
             theme,
+            keys: Keymap::default(),
             escape,
             live: Vec::new(),
             acting: Vec::new(),

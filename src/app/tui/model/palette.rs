@@ -1,6 +1,6 @@
 //! The command palette: every command of the panes with its key, and every session by its name. Pure.
 
-use super::super::keymap::{Action, Context, in_context};
+use super::super::keymap::{Action, Context, is_offered};
 use super::Model;
 use super::field::Field;
 use super::fuzzy::Fuzzy;
@@ -40,8 +40,8 @@ pub enum Entry {
 impl Palette {
     /// Returns what matches, the best first; all in their usual order where nothing is typed.
     pub fn entries(&self, model: &Model) -> Vec<Entry> {
-        let offered = |action: Action| !action.moves() && !matches!(action, Action::Leave | Action::Palette);
-        let commands = in_context(Context::Panes).filter(|binding| offered(binding.action)).map(|binding| {
+        let rows = model.keys.in_context(Context::Panes).filter(|row| is_offered(row.action));
+        let commands = rows.map(|binding| {
             let keys = binding.keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             (
                 format!("{} {}", binding.label, binding.help),

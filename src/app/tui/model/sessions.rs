@@ -148,7 +148,7 @@ impl Sessions {
 
     /// Takes in what there is now. New sessions come behind those of their kind that were there
     /// before, the older of two new ones first.
-    pub(in super::super) fn replace(&mut self, mut rows: Vec<SessionRow>) {
+    pub(in crate::app) fn replace(&mut self, mut rows: Vec<SessionRow>) {
         rows.sort_by(|a, b| match (a.uptime_s, b.uptime_s) {
             (Some(a), Some(b)) => b.total_cmp(&a),
             (Some(_) | None, None) | (None, Some(_)) => Ordering::Equal,

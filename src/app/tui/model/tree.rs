@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use super::super::glyph;
 use crate::app::contract::Tree;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
@@ -40,7 +41,7 @@ pub enum TreeLine<'a> {
     Process {
         /// The process.
         row: &'a ProcessRow,
-        /// For example `│ └ `.
+        /// A glyph and a space for each level.
         guides: String,
     },
     /// A front or warden of ours.
@@ -172,9 +173,9 @@ fn as_tree<'a>(rows: &[&'a ProcessRow]) -> Vec<TreeLine<'a>> {
 
 fn guides(trail: &[bool]) -> String {
     let Some((own, above)) = trail.split_last() else { return String::new() };
-    let mut text: String = above.iter().map(|last| if *last { "  " } else { "│ " }).collect();
-    text.push_str(if *own { "└ " } else { "├ " });
-    text
+    let own = if *own { glyph::LAST_CHILD } else { glyph::CHILD };
+    let glyphs = above.iter().map(|last| if *last { " " } else { glyph::UPRIGHT }).chain([own]);
+    glyphs.flat_map(|glyph| [glyph, " "]).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crossterm::event::KeyEvent;
 
-use super::super::keymap::{Action, Context, lookup};
+use super::super::keymap::{Action, Context};
 use super::super::model::{Entry, Field, Pane};
 use super::Turn;
 use crate::app::contract::Kind;
@@ -40,7 +40,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn filter_key(&mut self, key: &KeyEvent) {
-        match lookup(Context::Filter, key) {
+        match self.model.keys.lookup(Context::Filter, key) {
             Some(Action::Confirm) => self.keep_filter(),
             Some(Action::Close) => self.model.filter = None,
             Some(action) => self.act(action),

@@ -2,7 +2,7 @@
 
 use crossterm::event::{KeyEvent, MouseEvent};
 
-use super::super::keymap::{Action, Context, lookup};
+use super::super::keymap::{Action, Context};
 use super::super::model::{Field, Frozen, History, Pane, Purpose, Search, Selection};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
@@ -49,8 +49,9 @@ impl Turn<'_> {
 
     pub(super) fn history_key(&mut self, context: Context, key: &KeyEvent) {
         let page = isize::try_from(self.history_height().saturating_sub(1).max(1)).unwrap_or(1);
+        let action = self.model.keys.lookup(context, key);
         let Some(history) = &mut self.model.history else { return };
-        let Some(action) = lookup(context, key) else {
+        let Some(action) = action else {
             return self.type_search(|line| line.edit(key));
         };
         let typing = history.search.as_ref().is_some_and(|search| search.typing);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crossterm::event::KeyEvent;
 
-use super::super::keymap::{Action, Context, lookup};
+use super::super::keymap::{Action, Context};
 use super::super::model::{
     Act, Ask, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader, Reading, TreeLine,
     dry_run,
@@ -22,7 +22,7 @@ pub(super) const TWICE: Duration = Duration::from_secs(1);
 
 impl Turn<'_> {
     pub(super) fn pane_key(&mut self, key: &KeyEvent) {
-        if let Some(action) = lookup(Context::Panes, key) {
+        if let Some(action) = self.model.keys.lookup(Context::Panes, key) {
             self.act(action);
         }
     }
@@ -175,7 +175,8 @@ impl Turn<'_> {
             return self.open_menu();
         };
         if row.phase.is_over() {
-            let text = format!("{} has ended: nobody reads what you type (r starts it again)", row.name);
+            let key = self.model.keys.shown(Context::Panes, Action::Restart);
+            let text = format!("{} has ended: nobody reads what you type ({key} starts it again)", row.name);
             return self.note(Tone::Plain, &text);
         }
         if self.model.modes().is_none() {

@@ -61,6 +61,7 @@ impl Turn<'_> {
             UiEvent::Input(Input::Paste(text)) => self.paste(&text),
             UiEvent::Input(Input::Mouse(event)) => self.pointer(event),
             UiEvent::Input(Input::Resize(cols, rows)) => self.model.size = (cols, rows),
+            UiEvent::Background(colour) => self.model.theme = self.model.theme.on(colour),
             UiEvent::Sessions(rows) => self.sessions(rows),
             UiEvent::Orphans(orphans) => {
                 self.model.sessions.replace_orphans(orphans.orphans, orphans.quarantined);

@@ -2,7 +2,8 @@
 
 use crossterm::event::KeyEvent;
 
-use super::super::keymap::{Action, Context, lookup};
+use super::super::glyph::MORE;
+use super::super::keymap::{Action, Context};
 use super::super::model::{Act, Ask, Confirmed, Launch, Overlay, Pending, Reading, seconds};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
@@ -14,7 +15,7 @@ use crate::app::contract::{HostKind, Kind, LaunchRequest};
 
 impl Turn<'_> {
     pub(super) fn overlay_key(&mut self, context: Context, key: &KeyEvent) {
-        let Some(action) = lookup(context, key) else {
+        let Some(action) = self.model.keys.lookup(context, key) else {
             match self.model.overlays.last_mut() {
                 Some(Overlay::Launch(launch)) if launch.typing => {
                     launch.note = None;
@@ -198,7 +199,7 @@ impl Turn<'_> {
     /// Does what was agreed to.
     pub(super) fn carry_out(&mut self, act: Act, session: Option<String>, name: String, confirmed: Confirmed) {
         let command = act.command(session.as_deref(), Some(confirmed));
-        self.note(Tone::Plain, &format!("{}: {name} …", act.verb()));
+        self.note(Tone::Plain, &format!("{}: {name} {MORE}", act.verb()));
         self.model.acting.extend(session.clone());
         self.run(command, Pending::Act { act, session, name });
     }

@@ -4,6 +4,7 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::super::glyph;
 use super::super::model::{Ask, Field, Model};
 use super::super::theme::Tone;
 use super::doc::Doc;
@@ -30,7 +31,7 @@ pub(super) fn field(doc: &mut Doc<'_>, prompt: &'static str, field: &Field) {
 
 /// Returns text as one row: a line end is a character to be seen.
 fn visible(text: &str) -> String {
-    text.split('\n').map(escape).collect::<Vec<_>>().join("↵")
+    text.split('\n').map(escape).collect::<Vec<_>>().join(glyph::RETURN)
 }
 
 /// Returns the end of a text, at most `width` columns.

@@ -4,7 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
-use super::super::keymap::{Action, Context, in_context, name_of};
+use super::super::glyph::{self, WITHIN};
+use super::super::keymap::{Action, Context, name_of};
 use super::super::model::{Model, Overlay, Pane};
 use super::super::theme::{Theme, Tone};
 use super::history;
@@ -23,7 +24,7 @@ pub(super) fn title(
     buffer: &mut Buffer,
 ) {
     if let Some(mut row) = Row::new(buffer, area, 0) {
-        row.fill(if active { "━" } else { "─" }, theme.rule(active));
+        row.fill(if active { glyph::HEAVY } else { glyph::LIGHT }, theme.rule(active));
     }
     let aside = if aside.is_empty() { String::new() } else { format!(" {aside} ") };
     let aside_room = Some(width(&aside) + 1).filter(|room| *room + 12 < area.width && !aside.is_empty());
@@ -64,15 +65,15 @@ pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     let name = model.current().map_or("nothing selected", |session| session.name.as_str());
     if row.room() >= 20 {
-        row.put(" › ", theme.dim());
+        row.put(&format!(" {WITHIN} "), theme.dim());
     }
     row.put(name, if model.pane == Pane::Screen { here } else { theme.dim() });
     if model.pane == Pane::Tree {
-        row.put(" › ", theme.dim()).put("Processes", here);
+        row.put(&format!(" {WITHIN} "), theme.dim()).put("Processes", here);
     } else if let Some(history) = &model.history {
-        row.put(&format!(" › {}", history::place(history)), theme.tone(Tone::Warn));
+        row.put(&format!(" {WITHIN} {}", history::place(history)), theme.tone(Tone::Warn));
     } else if model.scroll > 0 {
-        row.put(&format!(" › {} back", model.scroll), theme.tone(Tone::Warn));
+        row.put(&format!(" {WITHIN} {} back", model.scroll), theme.tone(Tone::Warn));
     }
 }
 
@@ -134,7 +135,7 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let mut hints: Vec<(String, &str)> = Vec::new();
-    for binding in in_context(context).filter(|binding| !binding.label.is_empty()) {
+    for binding in model.keys.in_context(context).filter(|binding| !binding.label.is_empty()) {
         if let Some(key) = binding.keys.first().filter(|_| is_of_use(model, binding.action)) {
             hints.push((key.to_string(), binding.label));
         }

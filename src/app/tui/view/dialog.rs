@@ -5,6 +5,7 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 
+use super::super::glyph::{self, DOWN, UP};
 use super::super::model::{Act, ManyAct, Model, Overlay, Reading};
 use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
@@ -134,7 +135,7 @@ pub(super) fn draw(model: &Model, overlay: &Overlay, buffer: &mut Buffer) -> Opt
     // What is behind steps back.
     paint::tint(buffer, buffer.area, theme.dim());
     if let Some(border) = dialog.border {
-        clear(buffer, border);
+        clear(buffer, border, theme.base());
         frame(buffer, border, tone);
         let head = Rect { x: border.x + 2, width: border.width.saturating_sub(4), height: 1, ..border };
         if let Some(mut row) = Row::new(buffer, head, 0) {
@@ -143,7 +144,8 @@ pub(super) fn draw(model: &Model, overlay: &Overlay, buffer: &mut Buffer) -> Opt
         more(model, border.bottom() - 1, border, (top, below), buffer);
     } else {
         let area = Rect::new(0, 0, model.size.0, model.size.1);
-        clear(buffer, Rect { height: area.height.saturating_sub(u16::from(area.height >= 2)), ..area });
+        let above = Rect { height: area.height.saturating_sub(u16::from(area.height >= 2)), ..area };
+        clear(buffer, above, theme.base());
         if dialog.body.y > 0
             && let Some(mut row) = Row::new(buffer, area, 0)
         {
@@ -167,7 +169,7 @@ pub(super) fn draw(model: &Model, overlay: &Overlay, buffer: &mut Buffer) -> Opt
     }
     if model.size.1 >= 2 {
         let footer = Rect::new(0, model.size.1 - 1, model.size.0, 1);
-        clear(buffer, footer);
+        clear(buffer, footer, theme.base());
         bars::footer(model, footer, buffer);
     }
     None
@@ -177,9 +179,9 @@ pub(super) fn draw(model: &Model, overlay: &Overlay, buffer: &mut Buffer) -> Opt
 fn hidden(above: usize, below: usize) -> String {
     match (above, below) {
         (0, 0) => String::new(),
-        (0, below) => format!("{below} more ↓"),
-        (above, 0) => format!("↑ {above} more"),
-        (above, below) => format!("↑ {above}  {below} more ↓"),
+        (0, below) => format!("{below} more {DOWN}"),
+        (above, 0) => format!("{UP} {above} more"),
+        (above, below) => format!("{UP} {above}  {below} more {DOWN}"),
     }
 }
 
@@ -195,11 +197,12 @@ fn more(model: &Model, y: u16, border: Rect, (above, below): (usize, usize), buf
     }
 }
 
-fn clear(buffer: &mut Buffer, area: Rect) {
+fn clear(buffer: &mut Buffer, area: Rect, base: Style) {
     let area = area.intersection(buffer.area);
     for position in area.positions() {
         if let Some(cell) = buffer.cell_mut(position) {
             cell.reset();
+            cell.set_style(base);
         }
     }
     // Half of a wide character at the left edge would be drawn over the border.
@@ -218,9 +221,9 @@ fn frame(buffer: &mut Buffer, area: Rect, style: Style) {
     let area = area.intersection(buffer.area);
     for index in 0..area.height {
         let (left, middle, right) = match index {
-            0 => ("╭", "─", "╮"),
-            index if index + 1 == area.height => ("╰", "─", "╯"),
-            _ => ("│", " ", "│"),
+            0 => (glyph::TOP_LEFT, glyph::LIGHT, glyph::TOP_RIGHT),
+            index if index + 1 == area.height => (glyph::BOTTOM_LEFT, glyph::LIGHT, glyph::BOTTOM_RIGHT),
+            _ => (glyph::UPRIGHT, " ", glyph::UPRIGHT),
         };
         if let Some(mut row) = Row::new(buffer, area, index) {
             row.put(left, style);

@@ -3,8 +3,8 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Position;
 
+use super::super::glyph;
 use super::super::model::{Model, Pane};
-use super::super::theme::to_ascii;
 use super::layout::{Arrangement, layout};
 use super::paint::Row;
 use super::{Surface, bars, dialog, list, screen, tree};
@@ -12,6 +12,7 @@ use super::{Surface, bars, dialog, list, screen, tree};
 /// Draws everything. Returns where the cursor is to be shown, if anywhere.
 pub(in super::super) fn draw(model: &Model, surface: Option<&dyn Surface>, buffer: &mut Buffer) -> Option<Position> {
     let layout = layout(model);
+    buffer.set_style(buffer.area, model.theme.base());
     let mut cursor = None;
     if let Some(area) = layout.list {
         list::draw(model, area, buffer);
@@ -26,7 +27,7 @@ pub(in super::super) fn draw(model: &Model, surface: Option<&dyn Surface>, buffe
         let active = layout.arrangement == Arrangement::Wide && model.pane == Pane::List && model.overlays.is_empty();
         for index in 0..area.height {
             if let Some(mut row) = Row::new(buffer, area, index) {
-                row.put("│", model.theme.rule(active && index == 0));
+                row.put(glyph::UPRIGHT, model.theme.rule(active && index == 0));
             }
         }
     }
@@ -42,8 +43,6 @@ pub(in super::super) fn draw(model: &Model, surface: Option<&dyn Surface>, buffe
     if let Some(overlay) = model.overlays.last() {
         cursor = dialog::draw(model, overlay, buffer);
     }
-    if model.theme.is_ascii() {
-        to_ascii(buffer);
-    }
+    model.theme.finish(buffer);
     cursor.filter(|at| buffer.area.contains(*at))
 }

@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::super::keymap::{Action, Binding, Context, MOUSE, in_context, name_of};
+use super::super::keymap::{Action, Bound, Context, MOUSE, name_of};
 use super::super::model::Model;
 use super::super::theme::{Tone, verdict_glyph, verdict_tone};
 use super::doc::{Doc, span, wrap};
@@ -53,7 +53,8 @@ fn sections(model: &Model, width: u16) -> Vec<Vec<Line<'static>>> {
         sections.push(doc.into_lines());
     };
     for context in Context::ALL {
-        let of_context = |moving: bool| in_context(context).filter(move |binding| binding.action.moves() == moving);
+        let rows = || model.keys.in_context(context);
+        let of_context = |moving: bool| rows().filter(move |binding| binding.action.moves() == moving);
         add(context.heading(), &|doc| {
             of_context(false).for_each(|binding| row(doc, &keys(model, binding), binding.help));
         });
@@ -78,9 +79,12 @@ fn verdict(doc: &mut Doc<'_>, verdict: VerdictKind) {
     let word = span(&word, doc.theme.tone(verdict_tone(verdict)));
     described(doc, word, help);
 }
-fn keys(model: &Model, binding: &Binding) -> String {
+fn keys(model: &Model, binding: &Bound) -> String {
     if binding.action == Action::Leave {
         return name_of(model.escape);
+    }
+    if binding.keys.is_empty() {
+        return format!("by {}", model.keys.shown(Context::Panes, Action::Palette));
     }
     binding.keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }

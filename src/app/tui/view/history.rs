@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Modifier;
 
+use super::super::glyph::DOT;
 use super::super::model::{History, Model};
 use super::super::theme::Tone;
 use super::palette::typed;
@@ -42,7 +43,7 @@ pub(super) fn draw(model: &Model, history: &History, body: Rect, buffer: &mut Bu
 
 /// Says where one is, and what is looked for.
 pub(super) fn place(history: &History) -> String {
-    let mut text = format!("paused · row {} of {}", history.cursor.0 + 1, history.frozen.len());
+    let mut text = format!("paused {DOT} row {} of {}", history.cursor.0 + 1, history.frozen.len());
     if let Some(search) = &history.search {
         let line = if search.typing { typed(&search.line) } else { search.line.text().to_owned() };
         let found = match (search.error, history.count()) {
@@ -51,7 +52,7 @@ pub(super) fn place(history: &History) -> String {
             (None, Some((at, all))) => format!(" {at} of {all}"),
             (None, None) => String::new(),
         };
-        text = format!("/{line}{found} · {text}");
+        text = format!("/{line}{found} {DOT} {text}");
     }
     text
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use super::super::glyph;
+
 /// What stands for a value that is not known.
-pub(super) const UNKNOWN: &str = "–";
+pub(super) const UNKNOWN: &str = glyph::UNKNOWN;
 
 /// Returns a size in at most five characters, for example `812M` or `1.2G`.
 pub(super) fn bytes(value: Option<u64>) -> String {

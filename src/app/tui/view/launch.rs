@@ -3,6 +3,8 @@
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
+use super::super::glyph;
+use super::super::keymap::{Action, Context};
 use super::super::model::{Launch, Model};
 use super::super::theme::Tone;
 use super::ask::field;
@@ -46,7 +48,8 @@ pub(super) fn lines(model: &Model, launch: &Launch, width: u16) -> (Vec<Line<'st
     }
     if model.recipes.is_empty() {
         let mut empty = Doc::new(theme, u16::try_from(width).unwrap_or(u16::MAX));
-        empty.text(0, "No recipes. Press : to type a command.", theme.dim());
+        let key = model.keys.shown(Context::Menu, Action::Type);
+        empty.text(0, &format!("No recipes. Press {key} to type a command."), theme.dim());
         doc.extend(empty.into_lines());
     }
     if let Some(note) = &launch.note {
@@ -61,7 +64,7 @@ pub(super) fn lines(model: &Model, launch: &Launch, width: u16) -> (Vec<Line<'st
 fn recipe(model: &Model, row: &RecipeRow, selected: bool, width: usize) -> Line<'static> {
     let theme = &model.theme;
     let style = if row.available { theme.text() } else { theme.dim() };
-    let mark = if selected { "▌" } else { " " };
+    let mark = if selected { glyph::BAR } else { " " };
     let name_width = if width >= 40 { 18 } else { width.saturating_sub(2) };
     let name = shorten(&escape(&row.name), name_width);
     let pad = " ".repeat(name_width.saturating_sub(unicode_width::UnicodeWidthStr::width(name.as_str())));

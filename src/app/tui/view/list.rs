@@ -4,6 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
+use super::super::glyph::{self, CHECK, DOT, MORE};
+use super::super::keymap::{Action, Context};
 use super::super::model::{ListLine, Model, Pane, Totals};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::bars;
@@ -27,24 +29,26 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
     let active = model.pane == Pane::List && model.overlays.is_empty();
     let lines = list_lines(model);
     if let Some(title) = area.title {
-        let above = if model.list_top > 0 { " ↑" } else { "" };
-        let below = if lines.len() > model.list_top + usize::from(area.body.height) { " ↓" } else { "" };
+        let hidden = |is, glyph| if is { format!(" {glyph}") } else { String::new() };
+        let above = hidden(model.list_top > 0, glyph::UP);
+        let below = hidden(lines.len() > model.list_top + usize::from(area.body.height), glyph::DOWN);
         let count = count(model);
         let totals = Totals::of(model.sessions.rows().iter(), false);
         let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
-        let aside = if count.is_empty() { count } else { format!("{used} · {count}{above}{below}") };
+        let aside = if count.is_empty() { count } else { format!("{used} {DOT} {count}{above}{below}") };
         let typed = filter(model);
         let parts = [("Sessions", theme.text()), (typed.as_str(), theme.tone(Tone::Warn))];
         bars::title(theme, title, active, &parts, &aside, buffer);
     }
     if lines.is_empty() && model.filter.is_some() {
         if let Some(mut row) = Row::new(buffer, area.body, 0) {
-            row.gap(1).put("No session matches (Esc shows all).", theme.dim());
+            let key = model.keys.shown(Context::Panes, Action::Back);
+            row.gap(1).put(&format!("No session matches ({key} shows all)."), theme.dim());
         }
         return;
     }
     if lines.is_empty() {
-        return empty(theme, area.body, buffer);
+        return empty(model, area.body, buffer);
     }
     for (index, line) in (0..area.body.height).zip(lines.iter().skip(model.list_top)) {
         let Some(mut row) = Row::new(buffer, area.body, index) else { break };
@@ -105,7 +109,7 @@ pub(super) fn count(model: &Model) -> String {
 pub(super) fn filter(model: &Model) -> String {
     let marked = match model.marked.len() {
         0 => String::new(),
-        count => format!("  ✓ {count} marked"),
+        count => format!("  {CHECK} {count} marked"),
     };
     marked + &typed(model)
 }
@@ -121,14 +125,14 @@ fn typed(model: &Model) -> String {
 /// Draws the heading of a group: how many sessions, and of a folded one what they come to.
 fn draw_heading(theme: &Theme, kind: Kind, totals: &Totals, selected: bool, row: &mut Row<'_>) {
     row.reserve(1);
-    row.put(if selected { "▌" } else { " " }, theme.accent());
+    row.put(if selected { glyph::BAR } else { " " }, theme.accent());
     row.put(heading(kind), theme.dim()).put(&format!(" {}", totals.count), theme.dim());
-    let ready = if totals.ready > 0 { format!(" · {} ready", totals.ready) } else { String::new() };
+    let ready = if totals.ready > 0 { format!(" {DOT} {} ready", totals.ready) } else { String::new() };
     if totals.folded || (totals.ready > 0 && row.room() >= 24) {
         row.put(&ready, theme.dim());
     }
     if totals.folded {
-        row.put(" …", theme.accent());
+        row.put(&format!(" {MORE}"), theme.accent());
         let used = format!("{} {}", human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes));
         let room = row.room();
         row.right(room, &used, theme.dim());
@@ -158,16 +162,17 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     } else {
         0
     };
-    row.put(if selected { "▌" } else { " " }, theme.accent());
+    row.put(if selected { glyph::BAR } else { " " }, theme.accent());
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
-    row.put(if model.marked.contains(&session.session) { "✓" } else { " " }, theme.accent());
+    row.put(if model.marked.contains(&session.session) { CHECK } else { " " }, theme.accent());
     let attention = session.attention.is_some() || model.attention.contains_key(&session.session);
     let columns = memory + cpu + uptime + host + port + pid + state;
     let marks = [session.adopted, attention].into_iter().filter(|mark| *mark).count();
     let width = row.room().saturating_sub(columns + 2 * u16::try_from(marks).unwrap_or(2));
     row.left(width, &session.name, name);
     if session.adopted {
-        row.put(ADOPTED, theme.dim());
+        // Behind the name of a session that somebody else has launched.
+        row.gap(1).put(glyph::GUEST, theme.dim());
     }
     if attention {
         row.put(" !", theme.tone(Tone::Warn));
@@ -190,13 +195,10 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     number(row, memory, &human::bytes(session.rss_bytes), base);
 }
 
-/// Behind the name of a session that somebody else has launched.
-const ADOPTED: &str = " ◦";
-
 /// Draws what is known of an orphan: how old it is, what it uses, and the last verdict with its reason.
 fn draw_orphan(theme: &Theme, session: &SessionRow, orphan: &Orphan, selected: bool, row: &mut Row<'_>) {
     row.reserve(1);
-    row.put(if selected { "▌" } else { " " }, theme.accent()).gap(2);
+    row.put(if selected { glyph::BAR } else { " " }, theme.accent()).gap(2);
     let verdict = orphan.last.as_ref().map_or(session.verdict, |last| last.verdict);
     let used = [human::age(Some(orphan.age_s)), human::percent(session.cpu_pct), human::bytes(session.rss_bytes)];
     row.put(&used.join(" "), theme.dim()).gap(1);
@@ -255,8 +257,11 @@ pub(super) const fn heading(kind: Kind) -> &'static str {
     }
 }
 
-fn empty(theme: &Theme, area: Rect, buffer: &mut Buffer) {
-    let hints = [("", "No sessions yet."), ("", ""), ("s", "start one"), ("?", "all keys"), ("q", "quit")];
+fn empty(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let theme = &model.theme;
+    let key = |action| model.keys.shown(Context::Panes, action);
+    let (start, help, quit) = (key(Action::Start), key(Action::Help), key(Action::Quit));
+    let hints = [("", "No sessions yet."), ("", ""), (&start, "start one"), (&help, "all keys"), (&quit, "quit")];
     for (index, (key, text)) in (0..area.height).zip(hints) {
         if let Some(mut row) = Row::new(buffer, area, index) {
             row.gap(1);

@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 use std::fmt::Write as _;
 
+use super::super::glyph::{DOT, MORE};
 use super::super::model::{Act, Item, Many, ManyAct, Model};
 use super::super::theme::Tone;
 use super::doc::{Doc, span};
@@ -29,7 +30,7 @@ pub(super) fn lines(model: &Model, many: &Many, width: u16) -> Vec<Line<'static>
         match (&many.act, &item.plan) {
             (ManyAct::Dismiss, Some(Err(why))) => doc.text(2, why, theme.tone(Tone::Warn)),
             (ManyAct::Dismiss, _) => doc.text(2, "is forgotten", theme.text()),
-            (ManyAct::Act(_), None) => doc.text(2, "looking at the processes …", theme.dim()),
+            (ManyAct::Act(_), None) => doc.text(2, &format!("looking at the processes {MORE}"), theme.dim()),
             (ManyAct::Act(_), Some(Err(why))) => {
                 doc.text(2, &format!("left as it is: {why}"), theme.tone(Tone::Bad));
             }
@@ -45,7 +46,8 @@ pub(super) fn lines(model: &Model, many: &Many, width: u16) -> Vec<Line<'static>
 }
 
 fn about(model: &Model, item: &Item) -> String {
-    let place = model.sessions.by_id(&item.session).map(|row| format!(" · {} · {}", row.kind.name(), row.host.name()));
+    let place =
+        model.sessions.by_id(&item.session).map(|row| format!(" {DOT} {} {DOT} {}", row.kind.name(), row.host.name()));
     format!("{}{}", item.session, place.unwrap_or_default())
 }
 
@@ -56,12 +58,12 @@ fn summary(many: &Many) -> String {
         return text;
     }
     if !many.is_planned() {
-        text.push_str(" · looking at the processes …");
+        let _ignored = write!(text, " {DOT} looking at the processes {MORE}");
         return text;
     }
     let plans = || many.items.iter().filter_map(|item| item.plan.as_ref()?.as_ref().ok());
     let targets = plans().flat_map(|plan| plan.plan.iter().flatten()).filter(|row| row.signal.is_some()).count();
-    let _ignored = write!(text, " · {} to signal", human::count(targets, "process", "processes"));
+    let _ignored = write!(text, " {DOT} {} to signal", human::count(targets, "process", "processes"));
     for (count, word) in [
         (plans().map(|plan| plan.refused.len()).sum::<usize>(), "must not be signalled"),
         (plans().map(|plan| plan.unverified.len()).sum(), "cannot be verified"),
@@ -69,7 +71,7 @@ fn summary(many: &Many) -> String {
         (many.items.len() - plans().count(), "left as they are"),
     ] {
         if count > 0 {
-            let _ignored = write!(text, " · {count} {word}");
+            let _ignored = write!(text, " {DOT} {count} {word}");
         }
     }
     text

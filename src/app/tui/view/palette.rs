@@ -4,6 +4,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::super::glyph::{self, DOT, UPRIGHT};
 use super::super::model::{Entry, Field, Model, Palette};
 use super::doc::{Doc, span};
 use super::list;
@@ -15,7 +16,7 @@ const KEYS: usize = 12;
 /// Returns what is typed, with a mark where the cursor is.
 pub(super) fn typed(line: &Field) -> String {
     let (before, after) = line.split();
-    format!("{before}│{after}")
+    format!("{before}{UPRIGHT}{after}")
 }
 
 pub(super) fn lines(model: &Model, palette: &Palette, width: u16) -> (Vec<Line<'static>>, Option<usize>) {
@@ -34,7 +35,7 @@ pub(super) fn lines(model: &Model, palette: &Palette, width: u16) -> (Vec<Line<'
             Entry::Command { keys, help, .. } => (keys.clone(), (*help).to_owned(), String::new()),
             Entry::Session { session, name } => {
                 let state = model.sessions.by_id(session).map(|row| (row.kind.name(), list::state(model, row).0));
-                let aside = state.map(|(kind, state)| format!("  {kind} · {state}")).unwrap_or_default();
+                let aside = state.map(|(kind, state)| format!("  {kind} {DOT} {state}")).unwrap_or_default();
                 ("go to".to_owned(), name.clone(), aside)
             }
         };
@@ -44,7 +45,8 @@ pub(super) fn lines(model: &Model, palette: &Palette, width: u16) -> (Vec<Line<'
         let aside = shorten(&escape(&aside), room.saturating_sub(keys + text.width()));
         let bold = if at == chosen { Modifier::BOLD } else { Modifier::empty() };
         Line::from(vec![
-            Span::styled(if at == chosen { "▌ " } else { "  " }, theme.accent()),
+            Span::styled(if at == chosen { glyph::BAR } else { " " }, theme.accent()),
+            Span::raw(" "),
             span(&format!("{left}{pad}"), theme.accent()),
             Span::styled(text, theme.text().add_modifier(bold)),
             Span::styled(aside, theme.dim()),

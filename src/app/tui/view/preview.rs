@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use ratatui::text::Line;
 
+use super::super::glyph::{DOT, MORE};
 use super::super::model::{Act, Model, Preview, QuitBox};
 use super::super::theme::{Theme, Tone};
 use super::super::update::ending;
@@ -29,7 +30,7 @@ pub(super) fn lines(model: &Model, preview: &Preview, width: u16) -> (Vec<Line<'
     }
     let Some(plan) = &preview.plan else {
         doc.blank();
-        doc.text(0, "looking at the processes …", theme.dim());
+        doc.text(0, &format!("looking at the processes {MORE}"), theme.dim());
         return (doc.into_lines(), None);
     };
     if model.size.1 >= 10 {
@@ -46,8 +47,8 @@ pub(super) fn lines(model: &Model, preview: &Preview, width: u16) -> (Vec<Line<'
 /// Says in one sentence what is asked for.
 fn about(model: &Model, preview: &Preview) -> String {
     let session = preview.session.as_deref().and_then(|id| model.sessions.by_id(id));
-    let place =
-        session.map_or_else(String::new, |row| format!("{} · {} · {}", row.session, row.kind.name(), row.host.name()));
+    let place = session
+        .map_or_else(String::new, |row| format!("{} {DOT} {} {DOT} {}", row.session, row.kind.name(), row.host.name()));
     let what = match preview.act {
         Act::Stop => "ends what is listed, politely at first, with KILL after the grace",
         Act::Force => "ends what is listed with KILL at once",
@@ -55,7 +56,7 @@ fn about(model: &Model, preview: &Preview) -> String {
         Act::Reap => "ends what is left of sessions without a manager; only what is verified",
         Act::Restart => "ends what is listed, then starts the session again",
     };
-    if place.is_empty() { what.to_owned() } else { format!("{place} · {what}") }
+    if place.is_empty() { what.to_owned() } else { format!("{place} {DOT} {what}") }
 }
 
 /// Adds the plan of a dry run. Each process is named once, below what would be done with it. Returns the line of
@@ -180,7 +181,7 @@ fn summary(receipt: &Receipt, preview: &Preview) -> String {
         (receipt.kept.len().saturating_sub(chosen), "kept"),
     ] {
         if count > 0 {
-            let _ignored = write!(text, " · {count} {word}");
+            let _ignored = write!(text, " {DOT} {count} {word}");
         }
     }
     text
@@ -252,7 +253,11 @@ fn session(doc: &mut Doc<'_>, theme: &Theme, row: &SessionRow) {
         (HostKind::Pty, None) => "pty, dies with this program".to_owned(),
         (HostKind::Pty, Some(owner)) => format!("pty of {owner}"),
     };
-    let text =
-        format!("{} · {} · {place} · {}", row.name, row.session, human::count(row.processes, "process", "processes"));
+    let text = format!(
+        "{} {DOT} {} {DOT} {place} {DOT} {}",
+        row.name,
+        row.session,
+        human::count(row.processes, "process", "processes")
+    );
     doc.text(2, &text, theme.text());
 }

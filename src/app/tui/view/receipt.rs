@@ -3,6 +3,7 @@
 use ratatui::text::Line;
 use std::fmt::Write as _;
 
+use super::super::glyph::DOT;
 use super::super::model::Model;
 use super::super::theme::Tone;
 use super::doc::{Doc, Entry};
@@ -32,17 +33,17 @@ pub(super) fn lines(model: &Model, receipt: &Receipt, width: u16) -> Vec<Line<'s
     };
     doc.text(0, &format!("{} {verdict}", tone.glyph()), theme.tone(tone));
     let mut how = format!(
-        "{} · {} · {} ms",
+        "{} {DOT} {} {DOT} {} ms",
         receipt.host,
         human::count(receipt.signals.len(), "signal", "signals"),
         receipt.elapsed_ms
     );
     if receipt.escalated {
-        how.push_str(" · KILL was needed");
+        let _ignored = write!(how, " {DOT} KILL was needed");
     }
-    how.push_str(if receipt.host_closed { " · host closed" } else { " · host still open" });
+    let _ignored = write!(how, " {DOT} host {}", if receipt.host_closed { "closed" } else { "still open" });
     if !receipt.containment.is_empty() {
-        let _ignored = write!(how, " · contained by {}", receipt.containment.join(", "));
+        let _ignored = write!(how, " {DOT} contained by {}", receipt.containment.join(", "));
     }
     doc.text(0, &how, theme.dim());
     for (kind, heading, word, tone) in SECTIONS {

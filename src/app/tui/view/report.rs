@@ -2,6 +2,7 @@
 
 use ratatui::text::Line;
 
+use super::super::glyph::DOT;
 use super::super::model::Model;
 use super::super::theme::{Tone, verdict_glyph, verdict_tone};
 use super::doc::{Doc, span};
@@ -29,7 +30,7 @@ pub(super) fn orphan_lines(model: &Model, orphans: &Orphans, width: u16) -> Vec<
     let report = &orphans.report;
     doc.blank();
     let counters = format!(
-        "{} seen · {} kept · {} ended · {} gone · {} foreign · {} unverifiable · {} failed · by {}",
+        "{} seen {DOT} {} kept {DOT} {} ended {DOT} {} gone {DOT} {} foreign {DOT} {} unverifiable {DOT} {} failed {DOT} by {}",
         report.seen,
         report.kept,
         report.torn_down,
@@ -60,8 +61,12 @@ fn draw(doc: &mut Doc<'_>, orphan: &Orphan) {
         ),
         span(&row.name, theme.strong()),
     ]);
-    let place =
-        format!("{} · {} · {}", row.session, row.host.name(), human::count(row.processes, "process", "processes"));
+    let place = format!(
+        "{} {DOT} {} {DOT} {}",
+        row.session,
+        row.host.name(),
+        human::count(row.processes, "process", "processes")
+    );
     doc.text(2, &place, theme.dim());
     doc.text(2, &orphan.reason, theme.text());
     if let Some(last) = &orphan.last {

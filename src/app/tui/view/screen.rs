@@ -2,18 +2,19 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::Style;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::super::keymap::Context;
+use super::super::glyph::DOT;
+use super::super::keymap::{Action, Context};
 use super::super::model::{Model, Pane};
-use super::super::theme::{Theme, Tone};
+use super::super::theme::{Theme, Tone, of_session};
 use super::layout::Area;
 use super::paint::Row;
 use super::{bars, history, human, list};
 use crate::app::contract::SessionRow;
-use crate::pty::screen::{self, CellStyle, Screen, Size};
+use crate::pty::screen::{CellStyle, Screen, Size};
 
 /// What is drawn of an emulator. A seam, so that the views can be drawn without one.
 pub(in super::super) trait Surface {
@@ -78,13 +79,13 @@ pub(super) fn cell(buffer: &mut Buffer, body: Rect, at: Position, (text, width):
     // The emulator and the width table may differ about a character; the grid is the emulator's.
     let symbol = if symbol.width() > usize::from(width.max(1)) { "?".into() } else { symbol };
     if let Some(cell) = buffer.cell_mut((x, y)) {
-        cell.set_symbol(&symbol).set_style(cell_style(style));
+        cell.set_symbol(&symbol).set_style(of_session(style));
     }
     if width == 2
         && fits
         && let Some(cell) = buffer.cell_mut((x + 1, y))
     {
-        cell.set_symbol(" ").set_style(cell_style(style));
+        cell.set_symbol(" ").set_style(of_session(style));
     }
 }
 
@@ -96,30 +97,6 @@ fn clean(text: &str) -> std::borrow::Cow<'_, str> {
     match crate::text::escape(text) {
         std::borrow::Cow::Borrowed(text) => text.into(),
         std::borrow::Cow::Owned(_) => " ".into(),
-    }
-}
-
-fn cell_style(style: CellStyle) -> Style {
-    let mut out = Style::reset().fg(color(style.fg)).bg(color(style.bg));
-    for (set, modifier) in [
-        (style.bold, Modifier::BOLD),
-        (style.dim, Modifier::DIM),
-        (style.italic, Modifier::ITALIC),
-        (style.underline, Modifier::UNDERLINED),
-        (style.inverse, Modifier::REVERSED),
-    ] {
-        if set {
-            out = out.add_modifier(modifier);
-        }
-    }
-    out
-}
-
-const fn color(color: screen::Color) -> Color {
-    match color {
-        screen::Color::Default => Color::Reset,
-        screen::Color::Indexed(index) => Color::Indexed(index),
-        screen::Color::Rgb(r, g, b) => Color::Rgb(r, g, b),
     }
 }
 
@@ -168,21 +145,21 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
 
 /// Returns what is known of a session besides its name and state.
 fn about(session: &SessionRow) -> String {
-    let mut text = format!("  {} · {}", session.kind.name(), session.host.name());
+    let mut text = format!("  {} {DOT} {}", session.kind.name(), session.host.name());
     if session.machine != "local" {
-        let _ignored = write!(text, " · on {}", session.machine);
+        let _ignored = write!(text, " {DOT} on {}", session.machine);
     }
     for port in session.ports.iter().flatten().take(3) {
-        let _ignored = write!(text, " · :{port}");
+        let _ignored = write!(text, " {DOT} :{port}");
     }
     if let Some(bytes) = session.gpu_bytes {
-        let _ignored = write!(text, " · gpu {}", human::bytes(Some(bytes)));
+        let _ignored = write!(text, " {DOT} gpu {}", human::bytes(Some(bytes)));
     }
     if session.adopted {
-        text.push_str(" · adopted");
+        let _ignored = write!(text, " {DOT} adopted");
     }
     if let Some(owner) = &session.owner {
-        let _ignored = write!(text, " · owned by {owner}");
+        let _ignored = write!(text, " {DOT} owned by {owner}");
     }
     text
 }
@@ -191,13 +168,16 @@ fn welcome(model: &Model, area: Rect, buffer: &mut Buffer) {
     let theme = &model.theme;
     match model.current() {
         None if model.sessions.is_empty() => {
+            let key = |action| model.keys.shown(Context::Panes, action);
+            let (start, events) = (key(Action::Start), key(Action::Events));
+            let (help, quit) = (key(Action::Help), key(Action::Quit));
             let lines: [(&str, &str); 7] = [
                 ("", "Nothing runs here yet."),
                 ("", ""),
-                ("s", "start a server, an agent, a shell or a download"),
-                ("e", "what has happened so far"),
-                ("?", "all keys"),
-                ("q", "quit"),
+                (&start, "start a server, an agent, a shell or a download"),
+                (&events, "what has happened so far"),
+                (&help, "all keys"),
+                (&quit, "quit"),
                 ("", ""),
             ];
             let top = area.height.saturating_sub(8) / 3;

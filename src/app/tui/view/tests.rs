@@ -1,5 +1,7 @@
 //! What every view looks like, at four sizes, as text.
 
+mod look;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use unicode_width::UnicodeWidthStr as _;

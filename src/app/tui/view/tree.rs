@@ -3,6 +3,7 @@
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
+use super::super::glyph::{self, DOT};
 use super::super::model::{Model, Pane, TreeLine};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::layout::Area;
@@ -29,7 +30,7 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let members = lines.iter().filter(is_live).count();
         let aside = model.current().map(|session| {
             let (cpu, memory) = (human::percent(session.cpu_pct), human::bytes(session.rss_bytes));
-            format!("{} · {cpu} · {memory}", human::count(members, "process", "processes"))
+            format!("{} {DOT} {cpu} {DOT} {memory}", human::count(members, "process", "processes"))
         });
         let aside = aside.unwrap_or_default();
         let of = if name.is_empty() { String::new() } else { format!("  {name}") };
@@ -57,7 +58,7 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
     for (index, (at, line)) in (0..rows.height).zip(lines.iter().enumerate().skip(model.tree.top)) {
         let Some(mut row) = Row::new(buffer, rows, index) else { break };
         let is_selected = at == selected && active;
-        row.put(if is_selected { "▌" } else { " " }, theme.accent());
+        row.put(if is_selected { glyph::BAR } else { " " }, theme.accent());
         columns.draw(theme, line, &mut row);
         if is_selected {
             tint(buffer, Rect { y: rows.y + index, height: 1, ..rows }, theme.selection(true));
@@ -110,7 +111,7 @@ impl Columns {
             TreeLine::Process { row: process, guides } => self.process(theme, process, guides, "", row),
             TreeLine::Supervisor(process) => self.process(theme, process, "", "our own: leaves last ", row),
             TreeLine::Bystander { what, row: other } => {
-                row.left(VERDICT, &format!("· {what}"), theme.tone(Tone::Warn));
+                row.left(VERDICT, &format!("{DOT} {what}"), theme.tone(Tone::Warn));
                 row.right(PID - 1, &other.pid.to_string(), theme.dim());
                 row.gap(1 + self.state + self.cpu + self.memory + self.threads);
                 if self.member > 0 {
@@ -174,14 +175,14 @@ fn reason(theme: &Theme, line: Option<&TreeLine<'_>>, count: usize, height: usiz
         Some(TreeLine::Process { row: process, .. } | TreeLine::Supervisor(process)) => {
             row.put(&process.pid.to_string(), theme.accent()).gap(1);
             if let Some(why) = &process.protected {
-                row.put(&format!("protected: {why} · "), theme.tone(Tone::Warn));
+                row.put(&format!("protected: {why} {DOT} "), theme.tone(Tone::Warn));
             }
             if let Some(why) = &process.kept {
-                row.put(&format!("kept: {why} · "), theme.tone(Tone::Warn));
+                row.put(&format!("kept: {why} {DOT} "), theme.tone(Tone::Warn));
             }
             row.put(&process.reason, theme.text());
             let ids = format!(
-                " · member by {} · parent {} · group {} · session {}",
+                " {DOT} member by {} {DOT} parent {} {DOT} group {} {DOT} session {}",
                 membership(&process.membership, ", "),
                 process.ppid,
                 process.pgid,

@@ -2,6 +2,7 @@
 
 use ratatui::text::Line;
 
+use super::super::glyph::DOT;
 use super::super::model::Model;
 use super::super::theme::{Tone, verdict_glyph, verdict_tone};
 use super::doc::{Doc, span, wrap};
@@ -18,7 +19,7 @@ pub(super) fn lines(model: &Model, why: &Why, width: u16) -> Vec<Line<'static>> 
     let mut doc = Doc::new(theme, width);
     let (glyph, word, tone) = match why.verdict {
         Some(verdict) => (verdict_glyph(verdict), verdict.name(), verdict_tone(verdict)),
-        None => ("·", "only reported", Tone::Warn),
+        None => (DOT, "only reported", Tone::Warn),
     };
     doc.line(vec![
         span(&format!("{glyph} {word}"), theme.tone(tone)),
@@ -41,7 +42,12 @@ pub(super) fn lines(model: &Model, why: &Why, width: u16) -> Vec<Line<'static>> 
     fact(&mut doc, "pidfd inode", &or_unknown(why.pidfd_inode.map(|inode| inode.to_string())));
     let number = |value: Option<i32>| or_unknown(value.map(|value| value.to_string()));
     let state = why.state.as_deref().unwrap_or(UNKNOWN);
-    let ids = format!("pid {} · group {} · session {} · state {state}", why.pid, number(why.pgid), number(why.sid));
+    let ids = format!(
+        "pid {} {DOT} group {} {DOT} session {} {DOT} state {state}",
+        why.pid,
+        number(why.pgid),
+        number(why.sid)
+    );
     fact(&mut doc, "ids", &ids);
     fact(&mut doc, "cgroup", why.cgroup.as_deref().unwrap_or(UNKNOWN));
     let ports = why.ports.as_ref().map(|ports| ports.iter().map(|port| format!(":{port}")).collect::<Vec<_>>());

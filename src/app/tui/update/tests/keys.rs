@@ -7,7 +7,7 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModif
 use super::commands;
 use crate::app::command::{Answer, Command, OrphansRequest, ScreenText};
 use crate::app::tui::fixtures::{self, Bench};
-use crate::app::tui::keymap::{BINDINGS, Context, lookup};
+use crate::app::tui::keymap::{BINDINGS, Context, Keymap};
 use crate::app::tui::model::{Overlay, Pane, Reading};
 use crate::app::tui::seam::{Effect, UiEvent};
 use crate::app::tui::view::layout::layout;
@@ -386,7 +386,10 @@ fn every_binding_is_handled_without_surprise() {
             }
         }
     }
-    assert!(lookup(Context::Terminal, &KeyCode::Char('q').into()).is_none(), "nothing is taken from a terminal");
+    assert!(
+        Keymap::default().lookup(Context::Terminal, &KeyCode::Char('q').into()).is_none(),
+        "nothing is taken from a terminal"
+    );
 }
 
 #[test]
