@@ -9,6 +9,7 @@
 //! that, no value needs another check.
 
 mod chord;
+mod edit;
 mod error;
 mod load;
 mod model;
@@ -20,9 +21,11 @@ mod section;
 pub mod trust;
 
 pub use chord::{Chord, ChordKey};
+pub use edit::put;
 pub use error::{ConfigError, Problem};
-pub use load::{Inputs, load};
+pub use load::{Inputs, load, load_with, user_recipes};
 pub use model::{Config, CookbookConfig, Machine, Notify, Theme, TmuxConfig, UiConfig, Untrusted};
+pub use parse::{are_gpus, is_name};
 pub use pattern::built_in_patterns;
 pub use program::find_program;
 pub use recipe::{Escapees, Pattern, Ready, Recipe, RecipeRow, Restart, Source, Stop};

@@ -192,6 +192,9 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         Command::Sweep(request) => request.session.as_deref(),
         Command::Wait(request) if matches!(request.what, WaitFor::Output | WaitFor::Ready) => Some(&request.session),
         Command::Hello {}
+        | Command::Draft { .. }
+        | Command::TmuxSessions {}
+        | Command::Save(_)
         | Command::Launch(_)
         | Command::Wait(_)
         | Command::List { .. }
@@ -337,6 +340,11 @@ fn answer(command: &Command, value: Value) -> serde_json::Result<Answer> {
         return serde_json::from_value(value).map(Answer::Waited);
     }
     if let Command::Stop(_) | Command::Sweep(_) = command {
+        return serde_json::from_value(value).map(Answer::Receipt);
+    }
+    if let Command::Restart(request) = command
+        && request.dry_run == Some(true)
+    {
         return serde_json::from_value(value).map(Answer::Receipt);
     }
     if let Command::Restart(_) = command {

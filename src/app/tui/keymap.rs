@@ -22,6 +22,10 @@ pub enum Context {
     Reader,
     /// The launch menu.
     Menu,
+    /// The launch form.
+    Form,
+    /// The tmux sessions that could be adopted.
+    Picker,
     /// The line in which a command is typed.
     Line,
     /// The question for a duration.
@@ -42,7 +46,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order in which the help shows them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Panes,
         Self::Terminal,
         Self::History,
@@ -51,6 +55,8 @@ impl Context {
         Self::Palette,
         Self::Preview,
         Self::Menu,
+        Self::Form,
+        Self::Picker,
         Self::Line,
         Self::Ask,
         Self::Reader,
@@ -66,6 +72,8 @@ impl Context {
             Self::Preview => "Preview",
             Self::Reader => "Help, receipt, events",
             Self::Menu => "Start menu",
+            Self::Form => "Launch form",
+            Self::Picker => "tmux sessions of others",
             Self::Line => "Command line",
             Self::Ask => "How much longer",
             Self::Filter => "Filter of the list",
@@ -105,6 +113,12 @@ pub enum Action {
     Leave,
     /// Opens the launch menu.
     Start,
+    /// Opens the launch form.
+    Form,
+    /// Opens the form with what a session was launched with.
+    Revise,
+    /// Opens the form with what is suggested for a session.
+    Fix,
     /// Previews a stop.
     Stop,
     /// Previews a stop that kills at once.
@@ -309,7 +323,9 @@ const fn bind(
     Binding { contexts, keys, action, label, help }
 }
 
-use Context::{Ask, Error, Filter, History, Line, Menu, Palette, Panes, Preview, Quit, Reader, Search, Terminal};
+use Context::{
+    Ask, Error, Filter, Form, History, Line, Menu, Palette, Panes, Picker, Preview, Quit, Reader, Search, Terminal,
+};
 
 /// All bindings. The order is that of the footer and of the help.
 pub static BINDINGS: &[Binding] = &[
@@ -318,7 +334,16 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('x')], Action::Stop, "stop", "stop the session: preview, then confirm"),
     bind(&[Panes], &[c('r')], Action::Restart, "restart", "stop the session and start it again"),
     bind(&[Panes], &[c('O')], Action::Reap, "reap", "end what is left of the selected orphan, else of all: preview"),
-    bind(&[Panes], &[c('a')], Action::Adopt, "adopt", "take a session over whose manager is gone; nobody is signalled"),
+    bind(
+        &[Panes],
+        &[c('A')],
+        Action::Adopt,
+        "adopt",
+        "take the selected orphan over, else choose a tmux session of others; nobody is signalled",
+    ),
+    bind(&[Panes], &[c('a')], Action::Form, "launch", "launch form: a recipe or a command, with everything around it"),
+    bind(&[Panes], &[c('F')], Action::Fix, "fix", "open what is suggested for the session in the launch form"),
+    bind(&[Panes], &[c('E')], Action::Revise, "", "edit what the session was launched with, and launch it again"),
     bind(&[Panes], &[c('X')], Action::Force, "", "stop at once with KILL"),
     bind(&[Panes], &[c('S')], Action::Sweep, "sweep", "end what earlier stops left behind"),
     bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
@@ -338,23 +363,35 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
     bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
     bind(
-        &[Panes, History, Preview, Reader, Menu],
+        &[Panes, History, Preview, Reader, Menu, Picker],
         &[c('k'), k(KeyCode::Up)],
         Action::Up,
         "",
         "up; in a terminal's history: back one line",
     ),
-    bind(&[Panes, History, Preview, Reader, Menu], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
-    bind(&[Panes, History, Preview, Reader, Menu], &[k(KeyCode::PageUp), c('u')], Action::PageUp, "", "one page up"),
+    bind(&[Panes, History, Preview, Reader, Menu, Picker], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
     bind(
-        &[Panes, History, Preview, Reader, Menu],
+        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[k(KeyCode::PageUp), c('u')],
+        Action::PageUp,
+        "",
+        "one page up",
+    ),
+    bind(
+        &[Panes, History, Preview, Reader, Menu, Picker],
         &[k(KeyCode::PageDown), c('d')],
         Action::PageDown,
         "",
         "one page down",
     ),
-    bind(&[Panes, History, Preview, Reader, Menu], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
-    bind(&[Panes, History, Preview, Reader, Menu], &[c('G'), k(KeyCode::End)], Action::Bottom, "", "to the bottom"),
+    bind(&[Panes, History, Preview, Reader, Menu, Picker], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
+    bind(
+        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[c('G'), k(KeyCode::End)],
+        Action::Bottom,
+        "",
+        "to the bottom",
+    ),
     bind(&[History], &[c('/')], Action::Find, "search", "search by a regular expression"),
     bind(&[History], &[c('n')], Action::Next, "next", "to the next match"),
     bind(&[History], &[c('N')], Action::Previous, "", "to the match before"),
@@ -394,6 +431,21 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Preview], &[c('a')], Action::Scope, "", "sweep or reap this session, or all"),
     bind(&[Menu], &[k(KeyCode::Enter)], Action::Confirm, "start", "start the recipe"),
     bind(&[Menu], &[c(':'), c('i'), k(KeyCode::Tab)], Action::Type, "type a command", "type a command instead"),
+    bind(&[Menu], &[c('a')], Action::Form, "form", "the selected recipe in the launch form"),
+    bind(
+        &[Form],
+        &[k(KeyCode::Enter)],
+        Action::Confirm,
+        "launch",
+        "launch it, or do what the line says; take what is chosen of what is offered",
+    ),
+    bind(&[Form], &[k(KeyCode::Tab), k(KeyCode::Down)], Action::Down, "next", "next line"),
+    bind(&[Form], &[k(KeyCode::BackTab), k(KeyCode::Up)], Action::Up, "", "line before"),
+    bind(&[Form], &[k(KeyCode::Right)], Action::Right, "take", "take what is offered; next choice; in a text: right"),
+    bind(&[Form], &[k(KeyCode::Left)], Action::Left, "", "choice before; in a text: left"),
+    bind(&[Form], &[k(KeyCode::PageDown)], Action::PageDown, "offers", "along what is offered"),
+    bind(&[Form], &[k(KeyCode::PageUp)], Action::PageUp, "", "back along what is offered"),
+    bind(&[Picker], &[k(KeyCode::Enter)], Action::Confirm, "adopt", "adopt the session; nobody is signalled"),
     bind(&[Line], &[k(KeyCode::Enter)], Action::Confirm, "start", "start what is typed, through sh -c"),
     bind(&[Line], &[k(KeyCode::Tab)], Action::NextKind, "kind", "serve, agent, shell or download"),
     bind(&[Line], &[k(KeyCode::BackTab), k(KeyCode::Down)], Action::NextHost, "host", "by kind, pty or tmux"),
@@ -403,13 +455,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
     bind(&[Panes, Reader, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
     bind(
-        &[Preview, Search, Filter, Palette, Menu, Line, Ask, Quit],
+        &[Preview, Search, Filter, Palette, Menu, Form, Picker, Line, Ask, Quit],
         &[k(KeyCode::Esc), ctrl('c')],
         Action::Close,
         "cancel",
         "close, and do nothing",
     ),
-    bind(&[Preview, Menu, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
+    bind(&[Preview, Menu, Picker, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
     bind(&[Reader, Error], &[k(KeyCode::Esc), k(KeyCode::Enter), c('q'), ctrl('c')], Action::Close, "close", "close"),
     bind(&[Panes], &[c('Z'), ctrl('z')], Action::Suspend, "", "back to the shell; fg returns, sessions run on"),
     bind(&[Panes], &[c('R'), ctrl('l')], Action::Redraw, "", "draw everything anew"),
@@ -477,97 +529,4 @@ fn canonical(code: KeyCode, held: KeyModifiers) -> KeyCode {
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    fn press(code: KeyCode, modifiers: KeyModifiers) -> KeyEvent {
-        KeyEvent::new(code, modifiers)
-    }
-
-    #[test]
-    fn no_key_has_two_meanings() {
-        for context in Context::ALL {
-            let keys: Vec<Key> = in_context(context).flat_map(|binding| binding.keys.iter().copied()).collect();
-            for (i, key) in keys.iter().enumerate() {
-                assert!(!keys[i + 1..].contains(key), "{key} twice in {context:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_action_is_reachable_without_modifiers() {
-        for context in Context::ALL {
-            for binding in in_context(context).filter(|binding| binding.action != Action::Leave) {
-                let reachable = in_context(context)
-                    .filter(|other| other.action == binding.action)
-                    .any(|other| other.keys.iter().any(|key| key.is_plain()));
-                assert!(reachable, "{:?} in {context:?}", binding.action);
-            }
-        }
-    }
-
-    #[test]
-    fn every_key_of_the_table_is_found() {
-        for binding in BINDINGS {
-            for context in binding.contexts {
-                for key in binding.keys {
-                    let modifiers = if key.control { KeyModifiers::CONTROL } else { KeyModifiers::NONE };
-                    assert_eq!(lookup(*context, &press(key.code, modifiers)), Some(binding.action), "{key}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn letters_match_by_character() {
-        let shift = KeyModifiers::SHIFT;
-        for (code, modifiers, action) in [
-            (KeyCode::Char('x'), KeyModifiers::NONE, Some(Action::Stop)),
-            (KeyCode::Char('X'), shift, Some(Action::Force)),
-            (KeyCode::Char('X'), KeyModifiers::NONE, Some(Action::Force)),
-            (KeyCode::Char('x'), shift, Some(Action::Force)),
-            (KeyCode::Char('?'), shift, Some(Action::Help)),
-            (KeyCode::Char('x'), KeyModifiers::ALT, None),
-            (KeyCode::Char('x'), KeyModifiers::CONTROL, None),
-            (KeyCode::Char('Z'), KeyModifiers::CONTROL, Some(Action::Suspend)),
-            (KeyCode::Tab, shift, Some(Action::PreviousPane)),
-            (KeyCode::BackTab, shift, Some(Action::PreviousPane)),
-        ] {
-            assert_eq!(lookup(Panes, &press(code, modifiers)), action, "{code:?} {modifiers:?}");
-        }
-    }
-
-    #[test]
-    fn help_and_labels_are_there() {
-        for binding in BINDINGS {
-            assert!(!binding.help.is_empty());
-            assert!(binding.label.len() <= 16);
-            assert!(!binding.contexts.is_empty());
-        }
-    }
-
-    #[test]
-    fn the_default_chord_has_two_names() {
-        let chord = Chord::default();
-        assert!(is_chord(chord, &press(KeyCode::Char('\\'), KeyModifiers::CONTROL)));
-        assert!(is_chord(chord, &press(KeyCode::Char('4'), KeyModifiers::CONTROL)));
-        assert!(!is_chord(chord, &press(KeyCode::Char('\\'), KeyModifiers::NONE)));
-        assert!(!is_chord(chord, &press(KeyCode::Char('4'), KeyModifiers::NONE)));
-    }
-
-    #[test]
-    fn every_chord_matches_its_own_press_and_has_a_name() {
-        for (text, name) in [
-            ("C-\\", "Ctrl-\\"),
-            ("C-]", "Ctrl-]"),
-            ("C-A", "Ctrl-A"),
-            ("M-x", "Alt-x"),
-            ("C-M-q", "Alt-Ctrl-Q"),
-            ("F12", "F12"),
-        ] {
-            let chord: Chord = text.parse().unwrap();
-            assert!(is_chord(chord, &press_of(chord)), "{text}");
-            assert_eq!(name_of(chord), name);
-        }
-    }
-}
+mod tests;

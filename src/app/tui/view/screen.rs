@@ -152,6 +152,9 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let mut detail = detail.map(|(_, why)| format!(" {why}")).unwrap_or_default();
     if let Some(suggest) = &session.suggest {
         let _ignored = write!(detail, "; {}", suggest.text);
+        if suggest.command.is_some() {
+            detail.push_str(" (F opens it)");
+        }
     }
     parts.push((&detail, theme.dim()));
     parts.push((&facts, theme.dim()));
