@@ -30,7 +30,7 @@ impl Terminal {
     }
 
     fn types(&self, text: &str) {
-        assert!(self.tmux(&["send-keys", "-l", text]).status.success());
+        assert!(self.tmux(&["send-keys", "-l", "--", text]).status.success());
     }
 
     fn keys(&self, key: &str, times: usize) {
