@@ -44,7 +44,9 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Draft(_) => format!("{:#}\n", answer.to_value()),
         Answer::Saved(saved) => {
             let mut text = format!("recipe {} is written to {}\n", escape(&saved.name), escape(&saved.path));
-            saved.notes.iter().for_each(|note| writeln!(text, "  {}", escape(note)).unwrap_or_default());
+            for note in &saved.notes {
+                writeln!(text, "  {}", escape(note)).ok();
+            }
             text
         }
         Answer::Noted(_) | Answer::Done => String::new(),
@@ -121,7 +123,9 @@ fn tmux_sessions(rows: &[TmuxRow], notes: &[String]) -> String {
     if rows.is_empty() {
         text.push_str("no tmux session of others\n");
     }
-    notes.iter().for_each(|note| writeln!(text, "{}", escape(note)).unwrap_or_default());
+    for note in notes {
+        writeln!(text, "{}", escape(note)).ok();
+    }
     text
 }
 

@@ -92,6 +92,7 @@ pub struct Last {
 
 /// A tether.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of a record, each written at its own time")]
 pub struct Tether {
     /// [`SCHEMA_VERSION`] when it was written.
     pub schema_version: u32,

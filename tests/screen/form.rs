@@ -101,7 +101,9 @@ fn check_a_launch(cols: u16, rows: u16) {
     terminal.await_text(&pid.as_raw_nonzero().to_string());
     terminal.confirm("Replace: ");
     assert!(ends(&server), "exactly that one");
-    terminal.await_that("the new one alone", |text| text.contains("second") && !text.contains("Replace: "));
+    terminal.await_that("the new one alone", |text| {
+        text.contains("second") && !text.contains("Replace: ") && !text.contains("Edit and launch")
+    });
     assert_eq!(terminal.workloads().len(), 1);
     terminal.key("x");
     terminal.await_that("the plan", |text| text.contains("signalled") || text.contains("to signal"));
@@ -170,9 +172,12 @@ fn a_recipe_is_saved_from_the_form_and_every_comment_stays() {
     terminal.await_text("[ Replace the recipe of that name ]");
     assert_eq!(fs::read_to_string(&config).unwrap(), after);
     terminal.key("Escape");
+    terminal.await_that("the panes", |text| !text.contains("Launch"));
     terminal.key("s");
+    terminal.await_text("Start");
     terminal.await_text("little");
     terminal.key("Escape");
+    terminal.await_that("the panes", |text| !text.contains("Start"));
     terminal.key("q");
     terminal.await_text("prompt>");
 }
@@ -195,7 +200,7 @@ fn a_suggestion_is_opened_and_launched() {
     terminal.key("Enter");
     terminal.await_that("its session", |_| !terminal.workloads().is_empty());
     fs::rename(&model, model.with_file_name("little-two.gguf")).unwrap();
-    terminal.await_text("(F opens it)");
+    terminal.await_text("(F opens a fix)");
     terminal.key("F");
     terminal.await_text("Edit and launch again");
     terminal.await_that("the other file", |text| {

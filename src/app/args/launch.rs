@@ -24,7 +24,7 @@ pub struct Launch {
     /// Working directory
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// Value of CUDA_VISIBLE_DEVICES; an empty one takes the recipe's away
+    /// Devices that it sees (`CUDA_VISIBLE_DEVICES`); an empty one takes the recipe's away
     #[arg(long, value_name = "LIST")]
     pub gpus: Option<String>,
     /// Python virtual environment; an empty one takes the recipe's away
@@ -70,7 +70,7 @@ pub struct Save {
     /// Working directory
     #[arg(long, value_name = "DIR")]
     pub cwd: Option<String>,
-    /// Value of CUDA_VISIBLE_DEVICES
+    /// Devices that it sees (`CUDA_VISIBLE_DEVICES`)
     #[arg(long, value_name = "LIST")]
     pub gpus: Option<String>,
     /// Python virtual environment

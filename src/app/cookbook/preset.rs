@@ -30,13 +30,13 @@ pub fn offer(recipes: &mut Vec<Recipe>, presets: Vec<Preset>, home: Option<&Path
         let numbered = (2..).map(|number| format!("{} (Cookbook {number})", preset.name));
         let mut names = [preset.name.clone(), format!("{} (Cookbook)", preset.name)].into_iter().chain(numbered);
         if let Some(name) = names.find(is_free) {
-            recipes.push(recipe(name, preset, home));
+            recipes.push(recipe(name, &preset, home));
         }
     }
 }
 
-fn recipe(name: String, preset: Preset, home: Option<&Path>) -> Recipe {
-    let surroundings = Surroundings::of(&preset, home);
+fn recipe(name: String, preset: &Preset, home: Option<&Path>) -> Recipe {
+    let surroundings = Surroundings::of(preset, home);
     let refused = if preset.remote.is_empty() {
         check_command(&preset.command).err().map(str::to_owned).or(surroundings.refused)
     } else {
@@ -100,11 +100,11 @@ impl Surroundings {
                 Some((_, value))
                     if value.contains(['$', '\'', '"', '\\', '~', '`', ';', '&', '|', '<', '>', '(', ')']) =>
                 {
-                    all.prefix += &format!("{word} ");
+                    all.prefix.extend([word, " "]);
                 }
                 Some((name, value)) => drop(all.env.insert(name.to_owned(), value.to_owned())),
                 None => {
-                    all.refused = Some(format!("its environment holds {}, which is no assignment", text::escape(word)))
+                    all.refused = Some(format!("its environment holds {}, which is no assignment", text::escape(word)));
                 }
             }
         }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn presets_are_recipes_and_take_nobodys_name() {
-        let mut recipes = vec![recipe("a".into(), preset("a", "vllm serve x", ""), None)];
+        let mut recipes = vec![recipe("a".into(), &preset("a", "vllm serve x", ""), None)];
         let presets = ["a", "a", "b"].map(|name| preset(name, "ollama serve", ""));
         offer(&mut recipes, presets.to_vec(), None);
         let names: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
@@ -173,7 +173,7 @@ mod tests {
             ("vllm serve `id`", "", false),
             ("vllm serve x\nrm y", "", false),
         ] {
-            let row = recipe("n".into(), preset("n", command, remote), None).row();
+            let row = recipe("n".into(), &preset("n", command, remote), None).row();
             assert_eq!((row.available, row.reason.is_none()), (available, available), "{command}");
             assert!(!row.command.contains("hf_abc"), "{}", row.command);
         }
@@ -184,7 +184,7 @@ mod tests {
         let of = |venv: &str, gpus: &str, env: &str, command: &str| {
             let [venv, gpus, env] = [venv, gpus, env].map(str::to_owned);
             let preset = Preset { venv, gpus, env, ..preset("n", command, "") };
-            recipe("n".into(), preset, Some(Path::new("/h")))
+            recipe("n".into(), &preset, Some(Path::new("/h")))
         };
         let check = |venv: &str, expected: Option<&str>| {
             let recipe = of(venv, "", "", "vllm serve x");

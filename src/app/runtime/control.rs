@@ -52,7 +52,7 @@ struct Request {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Asked {
     /// A command is carried out.
-    Command(Command),
+    Command(Box<Command>),
     /// The screen is shown to somebody who watches it.
     Picture(Glance),
     /// Somebody who watches it types.
@@ -242,7 +242,7 @@ impl Inner {
         };
         let Some(owner) = self.owner(&session).filter(|_| session.host == HostKind::Pty) else { return Ok(None) };
         let command = of_session(command, &session.id).map_err(|error| unreachable(&session.id, &owner, &error))?;
-        let value = self.ask_owner(&session, &owner, Asked::Command(command.clone()), patience(&command))?;
+        let value = self.ask_owner(&session, &owner, Asked::Command(Box::new(command.clone())), patience(&command))?;
         let answer = value.map(|value| answer(&command, value)).transpose();
         answer.map_err(|error| unreachable(&session.id, &owner, &error))
     }

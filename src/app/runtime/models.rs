@@ -83,7 +83,9 @@ fn find(roots: &Roots, path: Option<&std::ffi::OsStr>, budget: &mut Budget) -> C
             if !snapshots.is_empty() {
                 catalog.repos.push(repo);
             }
-            snapshots.into_iter().for_each(|(_, snapshot)| gguf(&snapshot, 2, budget, &mut files));
+            for (_, snapshot) in snapshots {
+                gguf(&snapshot, 2, budget, &mut files);
+            }
         }
     }
     for root in &roots.gguf {
@@ -142,7 +144,9 @@ fn gguf(dir: &Path, depth: u32, budget: &mut Budget, files: &mut BTreeSet<ModelF
         }
     }
     if depth > 0 {
-        below.iter().for_each(|dir| gguf(dir, depth - 1, budget, files));
+        for dir in below {
+            gguf(&dir, depth - 1, budget, files);
+        }
     }
 }
 

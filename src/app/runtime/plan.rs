@@ -65,6 +65,13 @@ impl Plan {
     }
 }
 
+/// Where a launch runs, and on what.
+struct Place {
+    cwd: PathBuf,
+    venv: Option<PathBuf>,
+    gpus: Option<String>,
+}
+
 impl Inner {
     /// Settles a request. `replaced` are to be stopped before it is launched.
     pub(super) fn plan(&self, request: &LaunchRequest, replaced: &[Arc<Session>]) -> Result<Plan, AppError> {
@@ -81,14 +88,7 @@ impl Inner {
         }
         let command = request.command.as_ref().or(recipe.map(|recipe| &recipe.command));
         let argv = command.map(CommandLine::argv).unwrap_or_default();
-        let blank = matches!(command, Some(CommandLine::Line(line)) if line.trim().is_empty());
-        if blank || argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
-            return Err(usage("command is empty, or holds a NUL").at(LaunchField::Command));
-        }
-        if request.command.is_some() && argv.iter().any(|word| word.contains(MASK)) {
-            let message = format!("command holds {MASK}, which stands for a secret that was not kept: write it there");
-            return Err(usage(message).at(LaunchField::Command));
-        }
+        check_command(command, request.command.is_some(), &argv)?;
         let kind = request.kind.or(recipe.map(|recipe| recipe.kind)).unwrap_or(Kind::Shell);
         let (host, mut notes) = self.choose_host(request, recipe, kind)?;
         let chosen = request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s));
@@ -102,24 +102,7 @@ impl Inner {
             by_default && matches!(kind, Kind::Serve | Kind::Download)
         });
         let grace_s = grace(request.grace_s.or(recipe.and_then(|recipe| recipe.stop.grace_s)))?;
-        let cwd = self.working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
-        let venv = match request.venv.as_deref() {
-            Some("") => None,
-            Some(venv) => Some(self.at_home(venv).map(|venv| cwd.join(venv))?),
-            None => recipe.and_then(|recipe| recipe.venv.clone()),
-        };
-        if let Some(venv) = &venv {
-            check_venv(venv)?;
-        }
-        let gpus = match request.gpus.as_deref() {
-            Some("") => None,
-            Some(gpus) if !are_gpus(gpus) => {
-                let message = format!("gpus: {gpus:?} must be device numbers such as `0,1`");
-                return Err(usage(message).at(LaunchField::Gpus));
-            }
-            Some(gpus) => Some(gpus),
-            None => recipe.and_then(|recipe| recipe.gpus.as_deref()),
-        };
+        let Place { cwd, venv, gpus } = self.settle_place(request, recipe)?;
         let id = self.fresh_id(kind);
         let marker = format!("{}{}", random_hex(), random_hex());
         let empty = BTreeMap::new();
@@ -133,7 +116,7 @@ impl Inner {
             host,
             recipe: recipe.map_or(&empty, |recipe| &recipe.env),
             request: requested,
-            gpus,
+            gpus: gpus.as_deref(),
             venv: venv.as_deref(),
             tmux_tmpdir: tmux_tmpdir.as_deref(),
             state_dir: Some(self.paths.state_dir.as_path()).filter(|_| self.paths.own_state),
@@ -181,6 +164,29 @@ impl Inner {
             renew_s,
             notes,
         })
+    }
+
+    /// Settles where it runs, and on what.
+    fn settle_place(&self, request: &LaunchRequest, recipe: Option<&Recipe>) -> Result<Place, AppError> {
+        let cwd = self.working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
+        let venv = match request.venv.as_deref() {
+            Some("") => None,
+            Some(venv) => Some(self.at_home(venv).map(|venv| cwd.join(venv))?),
+            None => recipe.and_then(|recipe| recipe.venv.clone()),
+        };
+        if let Some(venv) = &venv {
+            check_venv(venv)?;
+        }
+        let gpus = match request.gpus.as_deref() {
+            Some("") => None,
+            Some(gpus) if !are_gpus(gpus) => {
+                let message = format!("gpus: {gpus:?} must be device numbers such as `0,1`");
+                return Err(usage(message).at(LaunchField::Gpus));
+            }
+            Some(gpus) => Some(gpus.to_owned()),
+            None => recipe.and_then(|recipe| recipe.gpus.clone()),
+        };
+        Ok(Place { cwd, venv, gpus })
     }
 
     /// Returns the directory to run in.
@@ -258,6 +264,19 @@ pub(super) fn recipe<'a>(config: &'a Config, name: &str) -> Result<&'a Recipe, A
         let hint = best.map(|best| format!("; the nearest is {best:?}")).unwrap_or_default();
         not_found(format!("there is no recipe {name:?}{hint}; `recipes` lists them")).at(LaunchField::Recipe)
     })
+}
+
+/// Refuses a command that is none, or that holds what stands for a secret.
+fn check_command(command: Option<&CommandLine>, is_typed: bool, argv: &[String]) -> Result<(), AppError> {
+    let blank = matches!(command, Some(CommandLine::Line(line)) if line.trim().is_empty());
+    if blank || argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
+        return Err(usage("command is empty, or holds a NUL").at(LaunchField::Command));
+    }
+    if is_typed && argv.iter().any(|word| word.contains(MASK)) {
+        let message = format!("command holds {MASK}, which stands for a secret that was not kept: write it there");
+        return Err(usage(message).at(LaunchField::Command));
+    }
+    Ok(())
 }
 
 fn check_variables(variables: &BTreeMap<String, String>) -> Result<(), AppError> {

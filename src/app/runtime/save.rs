@@ -168,15 +168,10 @@ fn read(path: &Path) -> Result<Option<String>, AppError> {
 
 /// Puts the file in place if it still is what was read. A link to it stays one.
 fn replace(path: &Path, before: Option<&str>, after: &str) -> std::io::Result<bool> {
-    let target = match before {
-        Some(_) => path.canonicalize()?,
-        None => {
-            if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
-                private_dir(directory)?;
-            }
-            path.to_owned()
-        }
-    };
+    let target = if before.is_some() { path.canonicalize()? } else { path.to_owned() };
+    if let Some(directory) = path.parent().filter(|directory| before.is_none() && !directory.exists()) {
+        private_dir(directory)?;
+    }
     replace_if_same(&target, before.map(str::as_bytes), after.as_bytes())
 }
 

@@ -16,7 +16,7 @@ impl Inner {
         let (mut rows, mut notes, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         let guard = Guard::new(&self.inspector);
         for server in servers {
-            let place = server.socket_path().to_owned();
+            let place = server.socket_path().clone();
             if asked.contains(&place) {
                 continue;
             }

@@ -84,6 +84,7 @@ pub enum UiEvent {
 
 /// Something that the screen asks for.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there are few at a time, and each is moved once")]
 pub enum Effect {
     /// Carry out a command and answer with [`UiEvent::Answered`].
     Run {

@@ -280,7 +280,8 @@ impl Form {
         let first = lines.next().unwrap_or_default();
         self.edit(|field| field.insert(first), recipes);
         let more: Vec<Field> = lines.map(Field::of).collect();
-        self.env.splice(index + 1..index + 1, more);
+        let rest = self.env.split_off((index + 1).min(self.env.len()));
+        self.env.extend(more.into_iter().chain(rest));
         self.even_out();
     }
 
@@ -301,7 +302,16 @@ impl Form {
             Slot::Host => {
                 self.host = next(&[None, Some(HostKind::Pty), Some(HostKind::Tmux)], self.host, by);
             }
-            _ => return false,
+            Slot::Recipe
+            | Slot::Command
+            | Slot::Name
+            | Slot::Cwd
+            | Slot::Gpus
+            | Slot::Venv
+            | Slot::Env(_)
+            | Slot::Launch
+            | Slot::Save
+            | Slot::Replace => return false,
         }
         true
     }
@@ -347,7 +357,14 @@ impl Form {
             Slot::Command => for_command(typed(), &known),
             Slot::Recipe => for_value(Want::Recipe, typed(), &known),
             Slot::Cwd | Slot::Venv => for_value(Want::Directory, typed(), &known),
-            _ => Offers::default(),
+            Slot::Name
+            | Slot::Kind
+            | Slot::Host
+            | Slot::Gpus
+            | Slot::Env(_)
+            | Slot::Launch
+            | Slot::Save
+            | Slot::Replace => Offers::default(),
         };
         // In the middle of a word nothing is offered.
         let inside =

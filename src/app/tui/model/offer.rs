@@ -94,8 +94,7 @@ pub(in super::super) fn wanted(cursor: &Cursor) -> (Want, usize) {
     let place = (program.as_str(), words.get(1).map_or("", String::as_str), words.len());
     let want = match option {
         "-m" | "--model" | "-md" | "--model-draft" | "--mmproj" if llama => Want::Gguf,
-        "-hf" | "-hfr" | "--hf-repo" => Want::Repo,
-        "--model" | "--model-path" | "--tokenizer" | "--speculative-model" => Want::Repo,
+        "-hf" | "-hfr" | "--hf-repo" | "--model" | "--model-path" | "--tokenizer" | "--speculative-model" => Want::Repo,
         _ if word.starts_with('-') && at == 0 => Want::Nothing,
         _ => match place {
             ("ollama", "run" | "pull" | "show" | "rm" | "stop" | "cp" | "push", 2) => Want::Ollama,

@@ -209,11 +209,10 @@ impl Turn<'_> {
                 self.done(ticket);
                 self.launched(launched);
             }
-            (Pending::Form(form), Err(error)) => self.fault(ticket, form, &error),
+            (Pending::Form(form) | Pending::Check(form, ..), Err(error)) => self.fault(ticket, form, &error),
             (Pending::Check(form, session, name), Ok(Answer::Receipt(plan))) => {
                 self.checked(ticket, form, (session, name), *plan);
             }
-            (Pending::Check(form, ..), Err(error)) => self.fault(ticket, form, &error),
             (Pending::Replace(_, session, name), Ok(Answer::Restarted { receipt, launched })) => {
                 self.ended(&session);
                 self.done(ticket);
@@ -292,7 +291,7 @@ impl Turn<'_> {
     }
 
     /// Does what the preview has shown.
-    pub(super) fn confirm_replace(&mut self, preview: Preview) {
+    pub(super) fn confirm_replace(&mut self, preview: &Preview) {
         let (Some(session), confirmed, name) = (preview.session.clone(), preview.confirmed(), preview.name.clone())
         else {
             return;

@@ -182,7 +182,7 @@ impl Turn<'_> {
                     return;
                 }
                 if preview.act == Act::Replace {
-                    return self.confirm_replace(preview.clone());
+                    return self.confirm_replace(&preview.clone());
                 }
                 let (act, session, name) = (preview.act, preview.session.clone(), preview.name.clone());
                 let (confirmed, plan) = (preview.confirmed(), preview.plan.clone());

@@ -5,7 +5,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
-use super::super::model::{Form, Model, Slot};
+use super::super::model::{Field, Form, Model, Slot};
 use super::super::theme::Tone;
 use super::ask::{typed, visible};
 use super::doc::{Doc, span};
@@ -61,7 +61,15 @@ pub(super) fn lines(model: &Model, form: &Form, width: u16) -> (Vec<Line<'static
         }
         match slot {
             Slot::Launch | Slot::Save | Slot::Replace => button(&mut doc, model, form, slot),
-            _ => value(&mut doc, form, slot),
+            Slot::Recipe
+            | Slot::Command
+            | Slot::Name
+            | Slot::Kind
+            | Slot::Host
+            | Slot::Cwd
+            | Slot::Gpus
+            | Slot::Venv
+            | Slot::Env(_) => value(&mut doc, form, slot),
         }
         if has_keys {
             offers(&mut doc, form, usize::from(model.size.1.saturating_sub(4)));
@@ -89,7 +97,7 @@ fn value(doc: &mut Doc<'_>, form: &Form, slot: Slot) {
         Span::styled(if has_keys { "▌ " } else { "  " }, theme.accent()),
         span(&label, if has_keys { theme.strong() } else { theme.dim() }),
     ];
-    let text = form.field(slot).map(|field| field.split());
+    let text = form.field(slot).map(Field::split);
     match (slot, text) {
         (Slot::Kind, _) => spans.extend(choice(doc, form.kind().name(), has_keys)),
         (Slot::Host, _) => spans.extend(choice(doc, &host(form), has_keys)),
@@ -122,12 +130,11 @@ fn line(doc: &Doc<'_>, form: &Form, slot: Slot, (before, after): (&str, &str), r
 /// Returns what holds where a line is empty.
 fn hint(form: &Form, slot: Slot) -> String {
     match slot {
-        Slot::Recipe => "none".to_owned(),
+        Slot::Recipe | Slot::Venv => "none".to_owned(),
         Slot::Command => "a program and its arguments".to_owned(),
         Slot::Name => form.session_name().map_or_else(|| "by the command".to_owned(), |name| escape(name).into_owned()),
         Slot::Cwd => "where cookbook-tui was started".to_owned(),
         Slot::Gpus => "all, for example 0,1".to_owned(),
-        Slot::Venv => "none".to_owned(),
         Slot::Env(0) => "NAME=VALUE".to_owned(),
         Slot::Env(_) | Slot::Kind | Slot::Host | Slot::Launch | Slot::Save | Slot::Replace => String::new(),
     }
@@ -217,7 +224,16 @@ fn button(doc: &mut Doc<'_>, model: &Model, form: &Form, slot: Slot) {
         }
         Slot::Save if form.overwrite => "Replace the recipe of that name".to_owned(),
         Slot::Save => "Save as recipe".to_owned(),
-        _ => match form.origin.as_ref().filter(|origin| runs(&origin.session)) {
+        Slot::Launch
+        | Slot::Recipe
+        | Slot::Command
+        | Slot::Name
+        | Slot::Kind
+        | Slot::Host
+        | Slot::Cwd
+        | Slot::Gpus
+        | Slot::Venv
+        | Slot::Env(_) => match form.origin.as_ref().filter(|origin| runs(&origin.session)) {
             Some(origin) => format!("Launch in the place of {}: stop it first, after a preview", origin.name),
             None if form.second => "Launch another one".to_owned(),
             None => "Launch".to_owned(),

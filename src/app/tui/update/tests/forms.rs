@@ -220,7 +220,7 @@ fn a_suggestion_opens_by_its_key() {
         row.suggest = Some(Suggestion { text: "\"b.gguf\" is there".into(), command, first: false });
     }
     bench.send(UiEvent::Sessions(rows));
-    assert!(bench.draw().contains("(F opens it)"), "{}", bench.draw());
+    assert!(bench.draw().contains("(F opens a fix)"), "{}", bench.draw());
     let effects = bench.press("F");
     bench.answer(&effects, Answer::Draft(Box::new(fixtures::draft())));
     assert_eq!(form(&bench).command.text(), "llama-server -m b.gguf");
