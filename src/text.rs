@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-pub use mask::{MASK, command_line, is_secret_name, mask_argv, mask_text};
+pub use mask::{MASK, command_line, is_secret, is_secret_name, mask_argv, mask_text};
 pub use plain::plain_lines;
 
 /// Returns the text with every character that could steer a terminal or reorder what is read made

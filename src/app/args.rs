@@ -1,5 +1,7 @@
 //! The command line. Parsing only; `start` acts on it.
 
+mod launch;
+
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -8,10 +10,11 @@ use super::attention::{NotifyRequest, Says};
 use super::command::{
     Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest, TmuxRef, WaitFor, WaitRequest,
 };
-use super::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::plan::Choice;
+
+pub use launch::{Launch, Save};
 
 /// A terminal cockpit for model servers and agent shells that never signals the wrong process.
 ///
@@ -91,6 +94,10 @@ pub enum Action {
     Attach(Session),
     /// Let a session live longer
     Extend(Extend),
+    /// Show what a session was launched with
+    Draft(Session),
+    /// Write a recipe into the user's configuration; its comments and its layout stay
+    Save(Save),
     /// Show what is left of sessions without a manager
     Orphans(Orphans),
     /// Forget a session that is over; its log stays
@@ -156,44 +163,6 @@ pub struct Why {
     /// Output
     #[command(flatten)]
     pub output: Json,
-}
-
-/// Arguments of `launch`.
-#[derive(Debug, ClapArgs)]
-pub struct Launch {
-    /// Name of a recipe
-    #[arg(required_unless_present = "command", conflicts_with = "command")]
-    pub recipe: Option<String>,
-    /// Kind of work: serve, agent, shell or download
-    #[arg(long, value_parser = parse_word::<Kind>)]
-    pub kind: Option<Kind>,
-    /// Where it is to live: tmux, or pty to stay in the foreground as its owner
-    #[arg(long, value_parser = parse_word::<HostKind>)]
-    pub host: Option<HostKind>,
-    /// Name for people
-    #[arg(long)]
-    pub name: Option<String>,
-    /// Working directory
-    #[arg(long, value_name = "DIR")]
-    pub cwd: Option<String>,
-    /// Variable added to its environment
-    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
-    pub env: Vec<(String, String)>,
-    /// Seconds between TERM and KILL
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub grace: Option<f64>,
-    /// Seconds that it may live
-    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
-    pub ceiling: Option<f64>,
-    /// Stop whoever holds the `exclusive` of the recipe first
-    #[arg(long)]
-    pub replace: bool,
-    /// Output
-    #[command(flatten)]
-    pub output: Json,
-    /// Program and arguments, after --
-    #[arg(last = true)]
-    pub command: Vec<String>,
 }
 
 /// Arguments of `stop`.
@@ -286,7 +255,11 @@ pub struct Orphans {
 #[derive(Debug, ClapArgs)]
 pub struct Adopt {
     /// Its id ($N) or its whole name in tmux
-    pub session: String,
+    #[arg(required_unless_present = "list")]
+    pub session: Option<String>,
+    /// List the sessions that could be adopted
+    #[arg(long, conflicts_with_all = ["session", "socket"])]
+    pub list: bool,
     /// Name or path of the tmux server's socket [default: Cookbook's, then our own]
     #[arg(long)]
     pub socket: Option<String>,
@@ -429,6 +402,8 @@ impl Action {
             | Self::Wait(_)
             | Self::Adopt(_)
             | Self::Extend(_)
+            | Self::Draft(_)
+            | Self::Save(_)
             | Self::Orphans(_)
             | Self::Dismiss(_)
             | Self::Notify(_)
@@ -451,8 +426,11 @@ impl Action {
             Self::Launch(launch) => (Command::Launch(launch.request()), launch.output),
             Self::Stop(stop) => (Command::Stop(stop.request()), stop.output),
             Self::Restart(of) => {
-                let request =
-                    RestartRequest { session: of.session.clone(), confirm: None, end_kept: choices(&of.end_kept) };
+                let request = RestartRequest {
+                    session: of.session.clone(),
+                    end_kept: choices(&of.end_kept),
+                    ..RestartRequest::default()
+                };
                 (Command::Restart(request), of.output)
             }
             Self::Sweep(sweep) => {
@@ -487,10 +465,15 @@ impl Action {
                 };
                 (Command::Wait(request), wait.output)
             }
-            Self::Adopt(adopt) => {
-                let tmux = TmuxRef { socket: adopt.socket.clone(), session: adopt.session.clone() };
-                (Command::Adopt { tmux }, adopt.output)
-            }
+            Self::Adopt(adopt) => match &adopt.session {
+                Some(session) => {
+                    let tmux = TmuxRef { socket: adopt.socket.clone(), session: session.clone() };
+                    (Command::Adopt { tmux }, adopt.output)
+                }
+                None => (Command::TmuxSessions {}, adopt.output),
+            },
+            Self::Draft(of) => (Command::Draft { session: of.session.clone() }, of.output),
+            Self::Save(save) => (Command::Save(save.request()), save.output),
             Self::Extend(extend) => {
                 let command = Command::Extend { session: extend.session.clone(), ceiling_s: extend.seconds };
                 (command, extend.output)
@@ -517,26 +500,6 @@ impl Action {
             }
         };
         Some((command, output.json))
-    }
-}
-
-impl Launch {
-    fn request(&self) -> LaunchRequest {
-        LaunchRequest {
-            recipe: self.recipe.clone(),
-            command: (!self.command.is_empty()).then(|| CommandLine::Argv(self.command.clone())),
-            kind: self.kind,
-            host: self.host,
-            name: self.name.clone(),
-            cwd: self.cwd.clone(),
-            env: (!self.env.is_empty()).then(|| self.env.iter().cloned().collect()),
-            rows: None,
-            cols: None,
-            grace_s: self.grace,
-            ceiling_s: self.ceiling,
-            replace: self.replace.then_some(true),
-            machine: None,
-        }
     }
 }
 

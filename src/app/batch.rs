@@ -104,7 +104,10 @@ impl Batch<'_> {
             | Command::Dismiss { .. }
             | Command::Notify(_)
             | Command::Doctor {}
-            | Command::Recipes {} => {}
+            | Command::Recipes {}
+            | Command::TmuxSessions {}
+            | Command::Draft { .. }
+            | Command::Save(_) => {}
         }
         let (runtime, output, exit) = (self.runtime.clone(), self.output.clone(), Arc::clone(&self.exit));
         let work = move || {
@@ -126,7 +129,7 @@ impl Batch<'_> {
 
     /// Answers a line that could not be read; the rest still runs.
     fn malformed(&self, id: &Id, number: usize, error: &AppError) {
-        let error = AppError::new(error.kind, format!("line {number}: {}", error.message));
+        let error = AppError { message: format!("line {number}: {}", error.message), ..error.clone() };
         self.note(in_batch(&error));
         self.say(failure(id, &error));
     }
@@ -219,7 +222,7 @@ fn success(id: &Id, result: &Value) -> String {
 
 fn failure(id: &Id, error: &AppError) -> String {
     let message = crate::text::mask_text(&error.message);
-    let error = json!({ "kind": error.kind, "message": message });
+    let error = json!(AppError { message: message.into_owned(), ..error.clone() });
     format!("{{\"id\":{id},\"ok\":false,\"error\":{error}}}")
 }
 

@@ -96,6 +96,9 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
                 | Answer::Receipt(_)
                 | Answer::Restarted { .. }
                 | Answer::Recipes(_)
+                | Answer::TmuxSessions(..)
+                | Answer::Draft(_)
+                | Answer::Saved(_)
                 | Answer::Noted(_)
                 | Answer::Done => Exit::Ok,
             }
@@ -111,7 +114,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
 pub fn complain(error: &AppError, as_json: bool) {
     let message = crate::text::mask_text(&error.message);
     if as_json {
-        let value: Value = json!({ "error": { "kind": error.kind, "message": message } });
+        let value: Value = json!({ "error": AppError { message: message.into_owned(), ..error.clone() } });
         say(&format!("{value}\n"));
     } else {
         let lines: Vec<_> = message.lines().map(crate::text::escape).collect();

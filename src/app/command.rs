@@ -9,6 +9,7 @@ use super::attention::{Noted, NotifyRequest};
 use super::config::RecipeRow;
 use super::contract::{HostKind, LaunchRequest, OtherServer, Phase, SessionRow, Tree};
 use super::cookbook::ledger::Claimed;
+use super::draft::{Draft, SaveRequest, Saved, TmuxRow};
 use super::why::Why;
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::journal::Entries;
@@ -98,6 +99,15 @@ pub enum Command {
         /// Which one.
         tmux: TmuxRef,
     },
+    /// The tmux sessions that could be adopted.
+    TmuxSessions {},
+    /// What a session was launched with.
+    Draft {
+        /// Which session.
+        session: String,
+    },
+    /// Writes a recipe into the user's configuration.
+    Save(SaveRequest),
     /// Lets a session live longer.
     Extend {
         /// Which session.
@@ -210,6 +220,12 @@ pub struct RestartRequest {
     /// Kept members to end all the same, in this stop alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_kept: Option<Vec<Choice>>,
+    /// What is started in its place; as it was launched without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launch: Option<LaunchRequest>,
+    /// Signals and starts nothing: looks whether the launch could come true, and answers with the plan of the stop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dry_run: Option<bool>,
 }
 
 /// Fields of `sweep`.
@@ -474,6 +490,12 @@ pub enum Answer {
     Doctor(Vec<Check>),
     /// To `recipes`.
     Recipes(Vec<RecipeRow>),
+    /// To `tmux_sessions`: those there are, and which servers could not be asked.
+    TmuxSessions(Vec<TmuxRow>, Vec<String>),
+    /// To `draft`.
+    Draft(Box<Draft>),
+    /// To `save`.
+    Saved(Saved),
     /// To `notify`.
     Noted(Noted),
     /// To everything else.
@@ -511,6 +533,9 @@ impl Answer {
             Self::Orphans(orphans) => json!(orphans),
             Self::Extended(not_after) => json!({ "not_after": not_after }),
             Self::Doctor(checks) => json!({ "checks": checks }),
+            Self::TmuxSessions(sessions, notes) => json!({ "sessions": sessions, "notes": notes }),
+            Self::Draft(draft) => draft.to_value(),
+            Self::Saved(saved) => json!(saved),
             Self::Recipes(recipes) => json!({ "recipes": recipes }),
             Self::Noted(noted) => json!(noted),
             Self::Done => json!({}),

@@ -10,6 +10,7 @@ use super::phase::Suggestion;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::verdict::VerdictKind;
+use crate::text;
 
 /// What kind of work a session does. Decides its id, its ladder and its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -233,6 +234,9 @@ pub struct LaunchRequest {
     /// Arguments, or a line for `sh -c`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
+    /// With `command`: name of a recipe of which everything but the command holds, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub like: Option<String>,
     /// Kind of work; the recipe's, else `shell`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
@@ -248,6 +252,12 @@ pub struct LaunchRequest {
     /// Variables added to the environment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<BTreeMap<String, String>>,
+    /// Value of `CUDA_VISIBLE_DEVICES`; an empty one takes the recipe's away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<String>,
+    /// Path of a Python virtual environment; an empty one takes the recipe's away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venv: Option<String>,
     /// Screen height.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<u16>,
@@ -268,6 +278,37 @@ pub struct LaunchRequest {
     pub machine: Option<String>,
 }
 
+impl LaunchRequest {
+    /// Returns the name of the recipe that it is made from.
+    pub fn base(&self) -> Option<&str> {
+        self.recipe.as_deref().or(self.like.as_deref())
+    }
+}
+
+/// A field of a launch, as errors name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LaunchField {
+    /// `recipe`, or `like`.
+    Recipe,
+    /// `command`.
+    Command,
+    /// `name`.
+    Name,
+    /// `kind`.
+    Kind,
+    /// `host`.
+    Host,
+    /// `cwd`.
+    Cwd,
+    /// `gpus`.
+    Gpus,
+    /// `venv`.
+    Venv,
+    /// `env`.
+    Env,
+}
+
 /// A command as people write it: a line for `sh -c`, or arguments.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "command must be a string for sh -c or a list of strings")]
@@ -284,6 +325,15 @@ impl CommandLine {
         match self {
             Self::Line(line) => line.clone(),
             Self::Argv(argv) => argv.join(" "),
+        }
+    }
+
+    /// Returns it with its secrets masked.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        match self {
+            Self::Line(line) => Self::Line(text::mask_text(line).into_owned()),
+            Self::Argv(argv) => Self::Argv(text::mask_argv(argv)),
         }
     }
 

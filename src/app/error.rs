@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::contract::LaunchField;
+
 /// The kind of an error, as scripts tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -40,12 +42,37 @@ pub struct AppError {
     pub kind: ErrorKind,
     /// What a person reads.
     pub message: String,
+    /// Which part of a launch is wrong, where one is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<About>,
+}
+
+/// Which part of a launch an error is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The field of the request.
+    pub field: LaunchField,
+    /// The session of ours that is in the way: where it is replaced, the launch can come true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub holder: Option<String>,
 }
 
 impl AppError {
     /// Returns an error of a kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), about: None }
+    }
+
+    /// Returns the same error, about a field of a launch.
+    #[must_use]
+    pub fn at(self, field: LaunchField) -> Self {
+        Self { about: Some(About { field, holder: None }), ..self }
+    }
+
+    /// Returns the same error, because of a session that has what the field asks for.
+    #[must_use]
+    pub fn held(self, field: LaunchField, holder: Option<String>) -> Self {
+        Self { about: Some(About { field, holder }), ..self }
     }
 
     /// Returns the exit code that the error alone leads to.

@@ -3,12 +3,15 @@
 pub mod args;
 pub mod attention;
 pub mod batch;
+pub mod catalog;
 pub mod cli;
 pub mod cockpit;
 pub mod command;
 pub mod config;
+mod configure;
 pub mod contract;
 pub mod cookbook;
+pub mod draft;
 pub mod error;
 pub mod event;
 mod follow;

@@ -64,6 +64,9 @@ pub(super) fn confirmed(mut command: Command, targets: Vec<Identity>) -> Command
         | Command::Notify(_)
         | Command::Doctor {}
         | Command::Recipes {}
+        | Command::TmuxSessions {}
+        | Command::Draft { .. }
+        | Command::Save(_)
         | Command::Subscribe {}
         | Command::Quit {} => return command,
     };

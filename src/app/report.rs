@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
 use super::contract::{CommandLine, OtherServer, Phase, SessionRow, Tree};
+use super::draft::TmuxRow;
 use super::why::Why;
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
@@ -38,6 +39,15 @@ pub(super) fn text(answer: &Answer) -> String {
                 vec![row.name.clone(), row.kind.name().into(), row.host.name().into(), state, row.command.clone()]
             });
             table(&["NAME", "KIND", "HOST", "FROM", "COMMAND"], cells.collect())
+        }
+        Answer::TmuxSessions(rows, notes) => tmux_sessions(rows, notes),
+        Answer::Draft(_) => format!("{:#}\n", answer.to_value()),
+        Answer::Saved(saved) => {
+            let mut text = format!("recipe {} is written to {}\n", escape(&saved.name), escape(&saved.path));
+            for note in &saved.notes {
+                writeln!(text, "  {}", escape(note)).ok();
+            }
+            text
         }
         Answer::Noted(_) | Answer::Done => String::new(),
     }
@@ -95,6 +105,26 @@ fn journal(entries: &Entries, now: f64) -> String {
     .ok();
     if entries.skipped > 0 {
         writeln!(text, "{} lines could not be read and were skipped", entries.skipped).ok();
+    }
+    text
+}
+
+fn tmux_sessions(rows: &[TmuxRow], notes: &[String]) -> String {
+    let mut text = String::new();
+    for row in rows {
+        let state = match (&row.adopted, row.holds_us) {
+            (_, true) => "holds this cookbook-tui".to_owned(),
+            (Some(session), false) => format!("adopted: {session}"),
+            (None, false) => String::new(),
+        };
+        let line = format!("{:<6} {}  {}  {state}", row.session_id, escape(&row.name), escape(&row.socket));
+        writeln!(text, "{}", line.trim_end()).ok();
+    }
+    if rows.is_empty() {
+        text.push_str("no tmux session of others\n");
+    }
+    for note in notes {
+        writeln!(text, "{}", escape(note)).ok();
     }
     text
 }

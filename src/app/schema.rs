@@ -104,7 +104,14 @@ fn request() -> Value {
             json!({}),
             json!({ "session": { "type": "string" }, "tail": { "type": "integer", "minimum": 0 }, "receipts": flag() }),
         ),
-        ("restart", session(), json!({ "confirm": list("identity"), "end_kept": list("choice") })),
+        ("tmux_sessions", json!({}), json!({})),
+        ("draft", session(), json!({})),
+        ("save", json!({ "name": { "type": "string" }, "launch": launch() }), json!({ "overwrite": flag() })),
+        (
+            "restart",
+            session(),
+            json!({ "confirm": list("identity"), "end_kept": list("choice"), "launch": launch(), "dry_run": flag() }),
+        ),
         (
             "stop",
             session(),
@@ -161,8 +168,16 @@ fn request() -> Value {
     json!({ "oneOf": variants })
 }
 
+/// A launch within another request.
+fn launch() -> Value {
+    json!({ "type": "object", "properties": launch_fields(), "additionalProperties": false })
+}
+
 fn launch_fields() -> Value {
     json!({
+        "like": { "type": "string" },
+        "gpus": { "type": "string" },
+        "venv": { "type": "string" },
         "recipe": { "type": "string" },
         "command": { "oneOf": [{ "type": "string" }, { "type": "array", "items": { "type": "string" }, "minItems": 1 }] },
         "kind": reference("kind"),
@@ -180,7 +195,12 @@ fn launch_fields() -> Value {
 }
 
 fn answer() -> Value {
-    let error = object(&json!({ "kind": reference("error_kind"), "message": { "type": "string" } }), &json!({}));
+    let fields = json!({ "enum": ["recipe", "command", "name", "kind", "host", "cwd", "gpus", "venv", "env"] });
+    let about = object(&json!({ "field": fields }), &json!({ "holder": { "type": "string" } }));
+    let error = object(
+        &json!({ "kind": reference("error_kind"), "message": { "type": "string" } }),
+        &json!({ "about": about }),
+    );
     json!({ "oneOf": [
         object(&json!({ "id": true, "ok": { "const": true }, "result": { "type": "object" } }), &json!({})),
         object(&json!({ "id": true, "ok": { "const": false }, "error": error }), &json!({})),
@@ -217,7 +237,10 @@ fn results() -> Value {
         "send": empty(),
         "resize": empty(),
         "logs": { "oneOf": [object(&json!({ "lines": text() }), &json!({})), journal()] },
-        "restart": { "allOf": [reference("launched"), object(&json!({ "receipt": reference("receipt") }), &json!({}))] },
+        "restart": { "anyOf": [
+            { "allOf": [reference("launched"), object(&json!({ "receipt": reference("receipt") }), &json!({}))] },
+            reference("receipt"),
+        ] },
         "stop": reference("receipt"),
         "sweep": reference("receipt"),
         "extend": object(&json!({ "not_after": { "type": "number" } }), &json!({})),
@@ -228,6 +251,12 @@ fn results() -> Value {
             &json!({ "orphans": list("session"), "quarantined": list("quarantined"), "swept": list("receipt"),
                 "adopted": list("adopted"), "report": { "type": "object" } }),
             &json!({ "cookbook": list("claimed") }),
+        ),
+        "tmux_sessions": object(&json!({ "sessions": list("tmux_session"), "notes": text() }), &json!({})),
+        "draft": object(&json!({ "session": { "type": "string" }, "launch": launch(), "notes": text() }), &json!({})),
+        "save": object(
+            &json!({ "name": { "type": "string" }, "path": { "type": "string" }, "overwritten": { "type": "boolean" } }),
+            &json!({ "notes": text() }),
         ),
         "recipes": object(&json!({ "recipes": list("recipe") }), &json!({})),
         "subscribe": empty(),
@@ -335,7 +364,7 @@ fn rows() -> Value {
                 "tokens_per_s": { "type": "number", "minimum": 0 }, "requests": integer(),
                 "suggest": object(
                     &json!({ "text": text() }),
-                    &json!({ "command": { "type": ["string", "array"], "items": text() } }),
+                    &json!({ "command": { "type": ["string", "array"], "items": text() }, "first": { "type": "boolean" } }),
                 ) }),
         ),
         "attention": object(
@@ -373,6 +402,10 @@ fn rows() -> Value {
                 "ports": { "type": ["array", "null"], "items": integer() }, "rss_bytes": nullable("integer"),
                 "command": text() }),
             &json!({}),
+        ),
+        "tmux_session": object(
+            &json!({ "socket": text(), "session_id": text(), "name": text(), "holds_us": { "type": "boolean" } }),
+            &json!({ "adopted": text() }),
         ),
         "quarantined": object(&json!({ "path": text(), "reason": text() }), &json!({})),
         "recipe": object(

@@ -14,8 +14,7 @@ use nix::sys::signal::{SigSet, Signal};
 use super::args::{Action, Args};
 use super::cockpit::Bridge;
 use super::config::{self, Config, Inputs};
-use super::cookbook::file::StateFile;
-use super::cookbook::preset::offer;
+use super::configure::configure;
 use super::error::{AppError, ErrorKind, Exit};
 use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
@@ -139,7 +138,8 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
         Some(path) => Some(open_batch(path)?),
         None => None,
     };
-    let config = load(args, &paths)?;
+    let inputs = inputs(args, &paths);
+    let config = configure(&inputs, None).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))?;
     if let Some(Action::Keys(output)) = &args.action {
         let (keys, escape) = (&config.ui.keys, config.ui.escape);
         cli::say(&if output.json {
@@ -156,7 +156,7 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
         )
     })?;
     let server = server(args, &paths, &config)?;
-    let runtime = Runtime::new(Setup { paths, config, inspector, server, attended: args.batch.is_none() })?;
+    let runtime = Runtime::new(Setup { paths, config, inputs, inspector, server, attended: args.batch.is_none() })?;
     let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
     let mut ended = Vec::new();
     if launches {
@@ -257,28 +257,15 @@ fn open_batch(path: &Path) -> Result<Box<dyn Read + Send>, AppError> {
     }
 }
 
-fn load(args: &Args, paths: &Paths) -> Result<Config, AppError> {
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let inputs = Inputs {
-        explicit: args.config.as_deref(),
+fn inputs(args: &Args, paths: &Paths) -> Inputs {
+    Inputs {
+        explicit: args.config.clone(),
         config_home: paths.config_home.clone(),
-        cwd,
+        cwd: std::env::current_dir().unwrap_or_default(),
         state_dir: paths.state_dir.clone(),
         path: std::env::var_os("PATH"),
         home: paths.home.clone(),
-    };
-    let mut config = config::load(&inputs).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))?;
-    if config.cookbook.data_dir.is_none() {
-        let data_dir = std::env::var_os("ODYSSEUS_DATA_DIR").filter(|dir| !dir.is_empty());
-        config.cookbook.data_dir = data_dir.map(|dir| inputs.cwd.join(dir));
     }
-    if let Some(dir) = &config.cookbook.data_dir {
-        match StateFile::of(dir).load() {
-            Ok(state) => offer(&mut config.recipes, state.presets),
-            Err(reason) => config.notes.push(format!("nothing of Cookbook is shown: {reason}")),
-        }
-    }
-    Ok(config)
 }
 
 /// The directory's own configuration is acted on only once a person has said so.

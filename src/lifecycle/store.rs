@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -298,20 +298,47 @@ pub fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
 
 /// Replaces a file, mode 0600: never a half file, durable on return.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_with(path, bytes, 0o600, || Ok(true)).map(drop)
+}
+
+/// Replaces a file of somebody else's making if it still is what was read of it (`None`: it is not there); its mode
+/// stays. Returns whether it was.
+pub fn replace_if_same(path: &Path, before: Option<&[u8]>, bytes: &[u8]) -> io::Result<bool> {
+    let now = || match fs::read(path) {
+        Ok(now) => Ok(Some(now)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    };
+    let mode = match fs::metadata(path) {
+        Ok(metadata) => metadata.mode() & 0o7777,
+        Err(_) => 0o600,
+    };
+    replace_with(path, bytes, mode, || Ok(now()?.as_deref() == before))
+}
+
+/// Replaces a file, if `go` says so once the new one is on disk. Returns whether it did.
+fn replace_with(path: &Path, bytes: &[u8], mode: u32, go: impl FnOnce() -> io::Result<bool>) -> io::Result<bool> {
     let directory = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy().into_owned();
     let temp = directory.join(format!(".{name}.{}.{}", std::process::id(), random_hex()));
     let written = (|| {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temp)?;
         around(Point::Write, || file.write_all(bytes))?;
+        if mode != 0o600 {
+            file.set_permissions(fs::Permissions::from_mode(mode))?;
+        }
         around(Point::Fsync, || file.sync_all())?;
-        around(Point::Rename, || fs::rename(&temp, path))
+        let goes = go()?;
+        if goes {
+            around(Point::Rename, || fs::rename(&temp, path))?;
+        }
+        Ok(goes)
     })();
-    if let Err(error) = written {
+    if !matches!(written, Ok(true)) {
         fs::remove_file(&temp).ok();
-        return Err(error);
+        return written;
     }
-    sync_dir(directory)
+    sync_dir(directory).map(|()| true)
 }
 
 pub(super) fn sync_dir(directory: &Path) -> io::Result<()> {

@@ -92,6 +92,7 @@ pub struct Last {
 
 /// A tether.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "facts of a record, each written at its own time")]
 pub struct Tether {
     /// [`SCHEMA_VERSION`] when it was written.
     pub schema_version: u32,
@@ -113,6 +114,15 @@ pub struct Tether {
     pub command: String,
     /// The arguments, where none of them had to be masked: a restart needs them.
     pub argv: Option<Vec<String>>,
+    /// Its launch gave it another command than its recipe has.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_command: bool,
+    /// What its launch chose in the place of its recipe's `gpus`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<String>,
+    /// What its launch chose in the place of its recipe's `venv`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venv: Option<String>,
     /// Names of the variables that its launch added; their values may be secret and are not recorded.
     #[serde(default)]
     pub env_names: Vec<String>,
@@ -357,6 +367,9 @@ pub(super) fn sample() -> Tether {
         host: "pty".into(),
         lifetime: "grant".into(),
         origin: None,
+        own_command: false,
+        gpus: None,
+        venv: None,
         command: "sleep".into(),
         argv: None,
         env_names: Vec::new(),

@@ -15,6 +15,11 @@ pub const MASK: &str = "***";
 /// What a value may be that hides nothing.
 const LITERALS: &[&str] = &["", "\"\"", "''", MASK, "None", "null", "true", "false", "True", "False"];
 
+/// Tells whether an environment variable holds a secret, by its name or by the shape of its value.
+pub fn is_secret(name: &str, value: &str) -> bool {
+    is_secret_name(name) || matches!(mask_text(value), Cow::Owned(_))
+}
+
 /// Tells whether an environment variable of this name holds a secret.
 pub fn is_secret_name(name: &str) -> bool {
     strength(name).is_some()

@@ -17,6 +17,7 @@ mod batch;
 mod client;
 mod config;
 mod dispositions;
+mod drafts;
 mod errors;
 mod escapes;
 mod events;

@@ -11,6 +11,7 @@ mod attention;
 mod autostart;
 mod clipboard;
 mod finding;
+mod form;
 mod history;
 mod kept;
 mod live;

@@ -64,7 +64,7 @@ fn orphans_are_listed_adopted_and_reaped() {
     terminal.line("2h");
     terminal.await_text("deaf may live for another 2h");
     // Taken over, it is a session like any other.
-    terminal.key("a");
+    terminal.key("A");
     terminal.await_text("deaf is adopted");
     terminal.await_text("Orphans 1");
     assert!(workload.lives());

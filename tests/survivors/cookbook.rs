@@ -412,8 +412,13 @@ fn presets_are_recipes() {
     let kitchen = Kitchen::new("{}");
     let world = &kitchen.world;
     let script = world.python("leaf('served')");
+    let venv = world.path("venv");
+    fs::create_dir_all(venv.join("bin")).unwrap();
     let presets = json!([
-        { "name": "mine", "cmd": format!("A=1 {} {script}", python()), "port": 8000 },
+        { "name": "mine", "cmd": format!("A=1 {} {script}", python()), "port": 8000, "fields": {
+            "venv": format!("{}/bin/activate", venv.display()), "gpus": "0,1", "extra_env": "NCCL_P2P_DISABLE=1 B=$VIRTUAL_ENV/x",
+        } },
+        { "name": "conda", "cmd": "vllm serve x", "fields": { "venv": "base" } },
         { "name": "far", "cmd": "vllm serve x", "remoteHost": "gpu1" },
         { "name": "odd", "cmd": "rm -rf /nowhere" },
     ]);
@@ -426,7 +431,7 @@ fn presets_are_recipes() {
         (&of("mine")["source"], &of("mine")["kind"], &of("mine")["available"]),
         (&json!("cookbook"), &json!("serve"), &json!(true))
     );
-    for (name, part) in [("far", "gpu1"), ("odd", "model server")] {
+    for (name, part) in [("far", "gpu1"), ("odd", "model server"), ("conda", "no absolute path")] {
         assert_eq!(of(name)["available"], false);
         assert!(of(name)["reason"].as_str().unwrap().contains(part), "{answer:#}");
         let (code, refused) = world.run(&["launch", name]);
@@ -435,6 +440,18 @@ fn presets_are_recipes() {
     let mut batch = world.batch();
     let session = world.launch_recipe(&mut batch, "mine", Host::Tmux);
     world.ledger.await_roles(&["served"]);
+    let pid = listed(&mut batch, &session.id)["pid"].as_i64().unwrap();
+    let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    let path = venv.display();
+    for wanted in [
+        format!("VIRTUAL_ENV={path}"),
+        "CUDA_VISIBLE_DEVICES=0,1".into(),
+        "NCCL_P2P_DISABLE=1".into(),
+        format!("B={path}/x"),
+    ] {
+        assert!(environment.split('\0').any(|set| set == wanted), "{wanted}: {environment:?}");
+    }
+    assert!(environment.contains(&format!("PATH={path}/bin:")), "{environment:?}");
     assert_eq!(listed(&mut batch, &session.id)["owner"], Value::Null, "it is ours");
     let receipt = batch.stop(&session.id);
     assert_eq!((&receipt["dead"], world.ledger.is_alive("served")), (&json!(true), false), "{receipt:#}");

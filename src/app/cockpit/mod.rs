@@ -11,6 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::catalog::Look;
 use super::command::{Answer, Command, OrphansRequest};
 use super::contract::SessionRow;
 use super::error::{AppError, ErrorKind};
@@ -149,6 +150,19 @@ impl Cockpit for Bridge {
         if std::thread::Builder::new().spawn(work).is_err() {
             self.inner.letting_go.fetch_sub(1, Ordering::SeqCst);
         }
+    }
+
+    fn look(&self, look: Look) {
+        let inner = Arc::clone(&self.inner);
+        // Where the system refuses another thread, nothing is offered.
+        std::thread::Builder::new()
+            .spawn(move || {
+                inner.tell(match look {
+                    Look::Catalog => UiEvent::Catalog(Box::new(inner.runtime.catalog())),
+                    Look::Dir { dir, base } => UiEvent::Listing(inner.runtime.listing(&dir, &base)),
+                });
+            })
+            .ok();
     }
 
     fn screen(&self, session: &str) -> Option<Arc<Mutex<Screen>>> {

@@ -1,6 +1,6 @@
 //! Finds the configuration files, reads them and merges them.
 //!
-//! `args` calls [`load`] once at the start. It never writes, and it never parses a file of a
+//! [`load`] is called once at the start, and anew after a recipe was saved. It never writes, and it never parses a file of a
 //! directory whose very bytes are not trusted: such a file becomes [`Config::untrusted`], and
 //! what keeps it from being trusted becomes a note, never an error, because anybody may put a
 //! file into a directory above.
@@ -15,7 +15,7 @@ use super::keys::keymap;
 use super::model::{Config, Untrusted};
 use super::parse::{Layer, Origin, parse};
 use super::program::is_found;
-use super::recipe::Source;
+use super::recipe::{Recipe, Source};
 use super::trust::{absolute, fingerprint, is_trusted, read_bounded, read_checked};
 use crate::lifecycle::regular;
 
@@ -24,9 +24,9 @@ const BUILT_IN: &str = include_str!("../../../assets/recipes.toml");
 
 /// What decides which files are read and what they mean.
 #[derive(Clone, Debug)]
-pub struct Inputs<'a> {
+pub struct Inputs {
     /// The file of `--config`, instead of the user's and the directory's.
-    pub explicit: Option<&'a Path>,
+    pub explicit: Option<PathBuf>,
     /// `$XDG_CONFIG_HOME`.
     pub config_home: PathBuf,
     /// Absolute working directory.
@@ -39,23 +39,39 @@ pub struct Inputs<'a> {
     pub home: Option<PathBuf>,
 }
 
+impl Inputs {
+    /// Returns the user's file, or the one of `--config`, as messages name it; whether it is there is not known.
+    pub fn user_file(&self) -> PathBuf {
+        self.explicit.clone().unwrap_or_else(|| self.config_home.join("cookbook-tui/config.toml"))
+    }
+}
+
 /// Loads the configuration.
-pub fn load(inputs: &Inputs<'_>) -> Result<Config, ConfigError> {
+pub fn load(inputs: &Inputs) -> Result<Config, ConfigError> {
+    load_with(inputs, None)
+}
+
+/// Returns the recipes of a text that is to be the user's file.
+pub fn user_recipes(text: &str, inputs: &Inputs) -> Result<Vec<Recipe>, ConfigError> {
+    read_layer(text.as_bytes(), &inputs.user_file(), Source::User, inputs).map(|layer| layer.recipes)
+}
+
+/// Loads the configuration as it is with another text of the user's file.
+pub fn load_with(inputs: &Inputs, text: Option<&str>) -> Result<Config, ConfigError> {
     let mut config = Config::default();
     let read = |content: &[u8], path: &Path, source| read_layer(content, path, source, inputs);
     config.add(read(BUILT_IN.as_bytes(), Path::new("built-in recipes.toml"), Source::BuiltIn)?);
     // Their programs are looked up before others may take their names.
     config.recipes.retain(|recipe| is_found(recipe, inputs.path.as_deref(), &inputs.cwd));
 
-    let user = inputs.config_home.join("cookbook-tui/config.toml");
-    let path = inputs.explicit.unwrap_or(&user);
-    let file = inputs.cwd.join(path);
+    let path = inputs.user_file();
+    let file = inputs.cwd.join(&path);
     // Whoever names a file may name a pipe.
-    let opened = if inputs.explicit.is_some() { File::open(file) } else { regular::open(&file) };
-    match opened.and_then(read_bounded) {
-        Ok(content) => config.add_file(read(&content, path, Source::User)?, inputs.cwd.join(path)),
+    let open = || if inputs.explicit.is_some() { File::open(&file) } else { regular::open(&file) };
+    match text.map_or_else(|| open().and_then(read_bounded), |text| Ok(text.as_bytes().to_vec())) {
+        Ok(content) => config.add_file(read(&content, &path, Source::User)?, file),
         Err(error) if error.kind() == io::ErrorKind::NotFound && inputs.explicit.is_none() => {}
-        Err(reason) => return Err(ConfigError::Read { path: path.to_owned(), reason }),
+        Err(reason) => return Err(ConfigError::Read { path, reason }),
     }
     if inputs.explicit.is_none()
         && let Some(found) = find_upward(&inputs.cwd, &mut config.notes)
@@ -82,7 +98,7 @@ pub fn load(inputs: &Inputs<'_>) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-fn read_layer(content: &[u8], path: &Path, source: Source, inputs: &Inputs<'_>) -> Result<Layer, ConfigError> {
+fn read_layer(content: &[u8], path: &Path, source: Source, inputs: &Inputs) -> Result<Layer, ConfigError> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let line = content[..error.valid_up_to()].split(|b| *b == b'\n').count();
         let problem = Box::new(Problem::Syntax { message: "not valid UTF-8".into() });

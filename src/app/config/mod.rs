@@ -10,6 +10,7 @@
 
 mod chord;
 mod colour;
+mod edit;
 mod error;
 mod keys;
 mod load;
@@ -23,9 +24,11 @@ pub mod trust;
 
 pub use chord::{Chord, ChordKey};
 pub use colour::{Colour, Colours, Role};
+pub use edit::put;
 pub use error::{ConfigError, Problem};
-pub use load::{Inputs, load};
+pub use load::{Inputs, load, load_with, user_recipes};
 pub use model::{Config, CookbookConfig, Glyphs, Machine, Notify, Theme, TmuxConfig, UiConfig, Untrusted};
+pub use parse::{are_gpus, is_name};
 pub use pattern::built_in_patterns;
 pub use program::find_program;
 pub use recipe::{Escapees, Pattern, Ready, Recipe, RecipeRow, Restart, Source, Stop};

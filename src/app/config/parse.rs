@@ -279,12 +279,14 @@ fn path(item: &Item<'_>, origin: &Origin<'_>) -> Result<PathBuf, ConfigError> {
     Ok(path.components().collect())
 }
 
-fn is_name(name: &str) -> bool {
+/// Tells whether a recipe can have this name.
+pub fn is_name(name: &str) -> bool {
     let length = name.chars().count();
     (1..=64).contains(&length) && name.trim() == name && !name.starts_with(['-', '$']) && text::escape(name) == name
 }
 
-fn are_gpus(gpus: &str) -> bool {
+/// Tells whether these are device numbers such as `0,1`.
+pub fn are_gpus(gpus: &str) -> bool {
     gpus.split(',').all(|gpu| !gpu.is_empty() && gpu.bytes().all(|b| b.is_ascii_digit()))
 }
 

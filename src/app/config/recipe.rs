@@ -75,9 +75,16 @@ impl Recipe {
 
     /// Returns how the recipe is listed.
     pub fn row(&self) -> RecipeRow {
-        let command = match &self.command {
-            CommandLine::Line(line) => text::mask_text(line).into_owned(),
-            CommandLine::Argv(argv) => text::mask_argv(argv).join(" "),
+        let masked = self.command.masked();
+        let command = masked.shown();
+        let argv = match masked {
+            CommandLine::Line(_) => None,
+            CommandLine::Argv(argv) => Some(argv),
+        };
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.to_string_lossy().into_owned());
+        let shown = |(name, value): (&String, &String)| {
+            let value = if text::is_secret(name, value) { text::MASK } else { value };
+            (name.clone(), value.to_owned())
         };
         let program = self.program().filter(|_| !self.program_found);
         RecipeRow {
@@ -91,6 +98,13 @@ impl Recipe {
                 .refused
                 .clone()
                 .or_else(|| program.map(|program| format!("program `{}` was not found", text::escape(program)))),
+            argv,
+            cwd: path(&self.cwd),
+            env: self.env.iter().map(shown).collect(),
+            gpus: self.gpus.clone(),
+            venv: path(&self.venv),
+            needs: self.needs.clone(),
+            exclusive: self.exclusive.clone(),
         }
     }
 }
@@ -215,4 +229,25 @@ pub struct RecipeRow {
     pub available: bool,
     /// Why it cannot.
     pub reason: Option<String>,
+    /// The masked arguments; `None` where the command is a line for `sh -c`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub argv: Option<Vec<String>>,
+    /// Working directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Variables that it sets; values that are secret are masked.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// Value of `CUDA_VISIBLE_DEVICES`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpus: Option<String>,
+    /// Python virtual environment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub venv: Option<String>,
+    /// Recipes that must be ready before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// The resource that one session holds at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclusive: Option<String>,
 }

@@ -45,7 +45,7 @@ pub struct Task {
 }
 
 /// A way to serve a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preset {
     /// Its name.
     pub name: String,
@@ -53,6 +53,12 @@ pub struct Preset {
     pub command: String,
     /// The machine it is for; empty for this one.
     pub remote: String,
+    /// `fields.venv`: a virtual environment, its `bin/activate`, or a conda environment.
+    pub venv: String,
+    /// `fields.gpus`: device numbers.
+    pub gpus: String,
+    /// `fields.extra_env`: assignments that stand before the command, separated by blanks.
+    pub env: String,
 }
 
 /// What became of the wish to mark a task.
@@ -279,13 +285,23 @@ struct RawPreset {
     cmd: Value,
     remote_host: Value,
     host: Value,
+    fields: Value,
 }
 
 fn preset(raw: &str) -> Option<Preset> {
     let raw: RawPreset = serde_json::from_str(raw).ok()?;
     let (name, command) = (text_of(&[&raw.name, &raw.label, &raw.model, &raw.model_id]), text_of(&[&raw.cmd]));
     let remote = text_of(&[&raw.remote_host, &raw.host]);
-    (!name.is_empty() && !command.is_empty()).then_some(Preset { name, command, remote })
+    let field = |names: &[&str]| {
+        let found: Vec<&Value> = names.iter().filter_map(|name| raw.fields.get(name)).collect();
+        text_of(&found).trim().to_owned()
+    };
+    // A list of devices is not always written as text.
+    let listed = raw.fields.get("gpus").and_then(Value::as_array);
+    let listed = listed.map(|list| list.iter().map(Value::to_string).collect::<Vec<_>>().join(","));
+    let gpus = listed.unwrap_or_else(|| field(&["gpus", "_gpus"]));
+    let (venv, env) = (field(&["venv", "envPath", "env_path", "_envPath"]), field(&["extra_env"]));
+    (!name.is_empty() && !command.is_empty()).then_some(Preset { name, command, remote, venv, gpus, env })
 }
 
 #[cfg(test)]

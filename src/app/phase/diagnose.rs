@@ -150,7 +150,7 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
         Cause::Gated => {
             let detail = format!("the hub does not let it have{}: log in and accept its terms", named(evidence, what));
             let login = CommandLine::Argv(["hf", "auth", "login"].map(str::to_owned).to_vec());
-            (detail, Some(Suggestion::with("log in to the hub, then start it again", Some(login))))
+            (detail, Some(Suggestion::before("log in to the hub, then start it again", login)))
         }
         Cause::MissingRepo => {
             let detail = format!("the hub has no{}, or does not show it without a token", named(evidence, what));
@@ -162,7 +162,7 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
         Cause::MissingCommand => {
             let what = what.map(str::to_owned).or_else(|| first_word(evidence.command)).unwrap_or_default();
             let install = evidence.served.and_then(|served| served.server.package()).map(pip);
-            let suggestion = install.map(|command| Suggestion::with("install it", Some(command)));
+            let suggestion = install.map(|command| Suggestion::before("install it", command));
             (format!("the command {what:?} was not found"), suggestion)
         }
         Cause::CpuTooOld => (
@@ -302,7 +302,7 @@ fn missing_module(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Optio
     // Its own module goes by the name of its package; of another one nobody can tell the package.
     let package = own.filter(|own| own.replace('-', "_").starts_with(top) && !top.is_empty());
     let suggestion = match package {
-        Some(package) => Suggestion::with("install it", Some(pip(package))),
+        Some(package) => Suggestion::before("install it", pip(package)),
         None => Suggestion::words("install it into the environment that runs the server, or set `venv`"),
     };
     (format!("the Python module {module:?} is not installed"), Some(suggestion))

@@ -15,6 +15,9 @@ pub struct Suggestion {
     /// The changed command, or another one to run first; secrets are masked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
+    /// The command is to be run first, and does not stand for the one that failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
 }
 
 impl Suggestion {
@@ -25,12 +28,14 @@ impl Suggestion {
 
     /// Makes one with a command, which is masked here.
     pub(super) fn with(text: impl Into<String>, command: Option<CommandLine>) -> Self {
-        let command = command.map(|command| match command {
-            CommandLine::Line(line) => CommandLine::Line(text::mask_text(&line).into_owned()),
-            CommandLine::Argv(argv) => CommandLine::Argv(text::mask_argv(&argv)),
-        });
+        let command = command.map(|command| command.masked());
         let text = text::mask_text(&text::escape(&text.into())).into_owned();
-        Self { text, command }
+        Self { text, command, first: false }
+    }
+
+    /// Makes one with a command that is to be run before the failed one is started again.
+    pub(super) fn before(text: impl Into<String>, command: CommandLine) -> Self {
+        Self { first: true, ..Self::with(text, Some(command)) }
     }
 }
 

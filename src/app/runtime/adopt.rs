@@ -122,7 +122,7 @@ impl Inner {
         if let Some(name) = socket {
             return Ok(vec![at(name)?]);
         }
-        let mut servers = vec![at(&self.config.cookbook.socket)?, self.server.clone()];
+        let mut servers = vec![at(&self.config().cookbook.socket)?, self.server.clone()];
         servers.dedup_by(|a, b| a.socket_path() == b.socket_path());
         Ok(servers)
     }
@@ -157,7 +157,7 @@ impl Inner {
     }
 
     /// Returns the sessions of a server; none where nobody listens.
-    fn sessions_of(&self, server: &Server) -> Result<Vec<Found>, AppError> {
+    pub(super) fn sessions_of(&self, server: &Server) -> Result<Vec<Found>, AppError> {
         let Some(identity) = self.who_serves(server)? else { return Ok(Vec::new()) };
         let rows = server.sessions().map_err(|error| tmux(&error))?;
         if rows.iter().any(|row| row.server != identity.pid) {
@@ -261,6 +261,9 @@ impl Inner {
             host: HostKind::Tmux.name().into(),
             lifetime: "background".into(),
             origin: None,
+            own_command: false,
+            gpus: None,
+            venv: None,
             command: text::command_line(&self.inspector.argv(root.identity().pid)).0,
             argv: None,
             env_names: Vec::new(),

@@ -30,7 +30,8 @@ impl Inner {
     fn check_container(&self, session: &Arc<Session>, receipt: &mut Receipt) {
         let tether = session.tether();
         let typed = session.request.as_ref().and_then(|request| request.command.as_ref()).map(CommandLine::argv);
-        let recipe = tether.origin.as_deref().and_then(|name| self.config.recipe(name));
+        let config = self.config();
+        let recipe = tether.origin.as_deref().and_then(|name| config.recipe(name));
         // With a secret in it only the masked line is left, whose words are enough.
         let argv = typed.or_else(|| recipe.map(|recipe| recipe.command.argv())).or(tether.argv);
         let argv = argv.unwrap_or_else(|| tether.command.split_whitespace().map(str::to_owned).collect());

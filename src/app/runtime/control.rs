@@ -52,7 +52,7 @@ struct Request {
 #[serde(rename_all = "snake_case")]
 pub(super) enum Asked {
     /// A command is carried out.
-    Command(Command),
+    Command(Box<Command>),
     /// The screen is shown to somebody who watches it.
     Picture(Glance),
     /// Somebody who watches it types.
@@ -192,6 +192,9 @@ fn asks_the_owner(command: &Command) -> Option<&str> {
         Command::Sweep(request) => request.session.as_deref(),
         Command::Wait(request) if matches!(request.what, WaitFor::Output | WaitFor::Ready) => Some(&request.session),
         Command::Hello {}
+        | Command::Draft { .. }
+        | Command::TmuxSessions {}
+        | Command::Save(_)
         | Command::Launch(_)
         | Command::Wait(_)
         | Command::List { .. }
@@ -239,7 +242,7 @@ impl Inner {
         };
         let Some(owner) = self.owner(&session).filter(|_| session.host == HostKind::Pty) else { return Ok(None) };
         let command = of_session(command, &session.id).map_err(|error| unreachable(&session.id, &owner, &error))?;
-        let value = self.ask_owner(&session, &owner, Asked::Command(command.clone()), patience(&command))?;
+        let value = self.ask_owner(&session, &owner, Asked::Command(Box::new(command.clone())), patience(&command))?;
         let answer = value.map(|value| answer(&command, value)).transpose();
         answer.map_err(|error| unreachable(&session.id, &owner, &error))
     }
@@ -337,6 +340,11 @@ fn answer(command: &Command, value: Value) -> serde_json::Result<Answer> {
         return serde_json::from_value(value).map(Answer::Waited);
     }
     if let Command::Stop(_) | Command::Sweep(_) = command {
+        return serde_json::from_value(value).map(Answer::Receipt);
+    }
+    if let Command::Restart(request) = command
+        && request.dry_run == Some(true)
+    {
         return serde_json::from_value(value).map(Answer::Receipt);
     }
     if let Command::Restart(_) = command {

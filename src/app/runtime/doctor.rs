@@ -89,13 +89,13 @@ impl Inner {
     }
 
     fn config_check(&self) -> Check {
-        match &self.config.untrusted {
+        match &self.config().untrusted {
             Some(untrusted) => warn(
                 "configuration",
                 format!("{} is not trusted and not used", untrusted.path.display()),
                 "read it, then: cookbook-tui trust",
             ),
-            None => ok("configuration", format!("{} recipes", self.config.recipes.len())),
+            None => ok("configuration", format!("{} recipes", self.config().recipes.len())),
         }
     }
 

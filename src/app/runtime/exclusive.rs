@@ -6,12 +6,22 @@ use super::session::Session;
 use super::{Inner, Runtime};
 use crate::app::command::{Answer, Command, StopRequest};
 use crate::app::config::trust::fingerprint;
+use crate::app::contract::LaunchField;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::store::SessionLock;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::text;
 
 use super::stopper::LOCK_PATIENCE;
+
+/// A launch that asks for a resource.
+pub(super) struct Claim<'a> {
+    pub(super) resource: &'a str,
+    /// Whoever holds it is stopped first.
+    pub(super) replace: bool,
+    /// A session that is stopped before the launch, and is in nobody's way.
+    pub(super) but: Option<&'a str>,
+}
 
 impl Inner {
     /// Returns the sessions that hold a resource: whoever names it and has not ended, or has left somebody alive.
@@ -32,15 +42,18 @@ impl Inner {
     }
 
     /// Returns who is to be stopped first; an error where somebody holds the resource and is not to be replaced.
-    pub(super) fn check_exclusive(&self, resource: &str, replace: bool) -> Result<Vec<Arc<Session>>, AppError> {
-        let holders = self.holders(resource);
-        let Some(first) = holders.first().filter(|_| !replace) else { return Ok(holders) };
+    pub(super) fn check_exclusive(&self, claim: &Claim<'_>) -> Result<Vec<Arc<Session>>, AppError> {
+        let mut holders = self.holders(claim.resource);
+        holders.retain(|holder| claim.but != Some(holder.id.as_str()));
+        let Some(first) = holders.first().filter(|_| !claim.replace) else { return Ok(holders) };
         let message = format!(
             "nothing was launched: {} is held by session {}; stop that one first, or launch with --replace (in a batch `\"replace\": true`)",
-            text::escape(resource),
+            text::escape(claim.resource),
             shown(first)
         );
-        Err(AppError::new(ErrorKind::Refused, message))
+        // Of several none is enough.
+        let only = Some(first.id.clone()).filter(|_| holders.len() == 1);
+        Err(AppError::new(ErrorKind::Refused, message).held(LaunchField::Recipe, only))
     }
 
     /// Takes a resource for a launch: nobody else gets it before the lock is given back, and by then the record
@@ -56,7 +69,7 @@ impl Inner {
             AppError::new(ErrorKind::Timeout, message)
         })?;
         let mut notes = Vec::new();
-        for holder in self.check_exclusive(resource, replace)? {
+        for holder in self.check_exclusive(&Claim { resource, replace, but: None })? {
             let stop = Command::Stop(StopRequest { session: holder.id.clone(), ..StopRequest::default() });
             let answer = Runtime { inner: Arc::clone(self) }.execute(&stop)?;
             let ended = matches!(&answer, Answer::Receipt(receipt) if receipt.is_clean());

@@ -1,24 +1,18 @@
 //! Launching: a recipe or a command becomes a session whose tether is on disk before it runs.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::environment::{Ingredients, build};
-use super::limits::{DAY_S, ceiling, grace};
-use super::preflight::{Intent, check_venv};
-use super::queue::Entry;
+use super::Inner;
+use super::exclusive::Claim;
+use super::plan::{Plan, base};
 use super::session::{OwnedPty, Session};
-use super::{Inner, not_found};
 use crate::app::command::{Launched, TmuxPlace};
-use crate::app::config::{Escapees, Recipe, Restart};
-use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
+use crate::app::contract::{HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned};
-use crate::lifecycle::ceiling::RENEWED_S;
 use crate::lifecycle::clock;
 use crate::lifecycle::failpoint;
 use crate::lifecycle::guard::Guard;
@@ -34,7 +28,7 @@ use crate::lifecycle::tree::{Depth, Scope, WARDEN_NAME, capture};
 use crate::lifecycle::warden::{
     FRONT, Gate, GateError, HostStage, Lifeline, Orders, WARDEN, Waiting, Workspace, stage_command,
 };
-use crate::pty::screen::{HistoryLimit, Notice, Screen, Size};
+use crate::pty::screen::{HistoryLimit, Notice, Screen};
 use crate::pty::{Log, Pty, PtyPair, Sink};
 use crate::text;
 use crate::tmux::TmuxError;
@@ -43,58 +37,20 @@ use crate::tmux::argv::NewSession;
 /// How long a new process may take to report at its gate.
 const REPORT: Duration = Duration::from_secs(10);
 
-/// A request with everything settled that it left open.
-struct Plan {
-    id: String,
-    marker: String,
-    name: String,
-    kind: Kind,
-    host: HostKind,
-    argv: Vec<String>,
-    cwd: PathBuf,
-    env: Vec<(OsString, OsString)>,
-    size: Size,
-    grace_s: f64,
-    ceiling_s: f64,
-    renew_s: Option<f64>,
-    stop_signal: Option<String>,
-    report_escapees: bool,
-    origin: Option<String>,
-    env_names: Vec<String>,
-    exclusive: Option<String>,
-    restart: bool,
-    notes: Vec<String>,
-}
-
-impl Plan {
-    fn entry(&self) -> Entry<'_> {
-        Entry {
-            id: &self.id,
-            name: &self.name,
-            kind: self.kind,
-            host: self.host,
-            origin: self.origin.as_deref(),
-            command: text::mask_argv(&self.argv).join(" "),
-            cwd: self.cwd.to_string_lossy().into_owned(),
-        }
-    }
-}
-
 impl Inner {
     pub(super) fn launch(self: &Arc<Self>, request: &LaunchRequest) -> Result<Launched, AppError> {
-        if self.is_closing() {
-            return Err(AppError::new(ErrorKind::Refused, "cookbook-tui is ending; nothing is launched any more"));
-        }
-        if self.inspector.kind() == InspectorKind::None {
-            let message = "nothing is launched without a process inspector, because its identity could never be verified; drop --inspector none";
-            return Err(AppError::new(ErrorKind::Unverifiable, message));
-        }
-        let recipe = request.recipe.as_deref().map(|name| self.recipe(name)).transpose()?;
+        self.may_launch()?;
+        let config = self.config();
+        let recipe = base(&config, request)?;
         let exclusive = recipe.and_then(|recipe| recipe.exclusive.as_deref());
         let replace = request.replace == Some(true);
-        let replaced = exclusive.map(|resource| self.check_exclusive(resource, replace)).transpose()?;
+        let replaced =
+            exclusive.map(|resource| self.check_exclusive(&Claim { resource, replace, but: None })).transpose()?;
         let mut plan = self.plan(request, &replaced.unwrap_or_default())?;
-        let queued = self.enqueue(plan.entry());
+        if let Some(dir) = &plan.tmux_tmpdir {
+            private_dir(dir).map_err(io("failed to make the agent's tmux directory"))?;
+        }
+        let queued = self.enqueue(plan.entry(), request);
         let begun = (|| {
             plan.notes.extend(self.await_needs(&queued, recipe.map_or(&[][..], |recipe| &recipe.needs))?);
             // Held until the record says who has it.
@@ -130,137 +86,6 @@ impl Inner {
         self.watch_exit(&session);
         self.look_soon();
         Ok(launched)
-    }
-
-    /// Settles a request. `replaced` are to be stopped before it is launched.
-    fn plan(&self, request: &LaunchRequest, replaced: &[Arc<Session>]) -> Result<Plan, AppError> {
-        let recipe = match (&request.recipe, &request.command) {
-            (Some(_), Some(_)) => return Err(usage("give a recipe or a command, not both")),
-            (None, None) => return Err(usage("give a recipe or a command; `recipes` lists the recipes")),
-            (Some(name), None) => Some(self.recipe(name)?),
-            (None, Some(_)) => None,
-        };
-        if let Some(machine) = request.machine.as_deref().filter(|machine| *machine != "local") {
-            return Err(usage(format!(
-                "machine {machine:?}: this version launches on this computer only; leave it out or say \"local\""
-            )));
-        }
-        if let Some((recipe, why)) = recipe.and_then(|recipe| Some((recipe, recipe.refused.as_deref()?))) {
-            return Err(AppError::new(ErrorKind::Refused, format!("recipe {:?} is not launched: {why}", recipe.name)));
-        }
-        let command = recipe.map(|recipe| &recipe.command).or(request.command.as_ref());
-        let argv = command.map(CommandLine::argv).unwrap_or_default();
-        let blank = matches!(command, Some(CommandLine::Line(line)) if line.trim().is_empty());
-        if blank || argv.first().is_none_or(String::is_empty) || argv.iter().any(|word| word.contains('\0')) {
-            return Err(usage("command is empty, or holds a NUL"));
-        }
-        let kind = request.kind.or(recipe.map(|recipe| recipe.kind)).unwrap_or(Kind::Shell);
-        let (host, mut notes) = self.choose_host(request, recipe, kind)?;
-        let chosen = request.ceiling_s.or(recipe.and_then(|recipe| recipe.ceiling_s));
-        let ceiling_s = ceiling(chosen.unwrap_or(match (host, kind) {
-            (HostKind::Tmux, Kind::Agent | Kind::Shell) if self.attended => 2.0 * DAY_S,
-            (HostKind::Tmux, Kind::Serve | Kind::Download) if self.attended => RENEWED_S,
-            (HostKind::Pty | HostKind::Tmux, _) => DAY_S,
-        }))?;
-        let renew_s = Some(RENEWED_S).filter(|_| {
-            let by_default = chosen.is_none() && self.attended && host == HostKind::Tmux;
-            by_default && matches!(kind, Kind::Serve | Kind::Download)
-        });
-        let grace_s = grace(request.grace_s.or(recipe.and_then(|recipe| recipe.stop.grace_s)))?;
-        if let Some(venv) = recipe.and_then(|recipe| recipe.venv.as_deref()) {
-            check_venv(venv)?;
-        }
-        let cwd = working_directory(request.cwd.as_deref(), recipe.and_then(|recipe| recipe.cwd.as_deref()))?;
-        let id = self.fresh_id(kind);
-        let marker = format!("{}{}", random_hex(), random_hex());
-        let empty = BTreeMap::new();
-        let tmux_tmpdir = (kind == Kind::Agent).then(|| self.paths.runtime_dir.join(format!("t-{id}")));
-        if let Some(dir) = &tmux_tmpdir {
-            private_dir(dir).map_err(io("failed to make the agent's tmux directory"))?;
-        }
-        let requested = request.env.as_ref().unwrap_or(&empty);
-        check_variables(requested)?;
-        let ingredients = Ingredients {
-            session: &id,
-            marker: &marker,
-            kind,
-            host,
-            recipe: recipe.map_or(&empty, |recipe| &recipe.env),
-            request: requested,
-            gpus: recipe.and_then(|recipe| recipe.gpus.as_deref()),
-            venv: recipe.and_then(|recipe| recipe.venv.as_deref()),
-            tmux_tmpdir: tmux_tmpdir.as_deref(),
-            state_dir: Some(self.paths.state_dir.as_path()).filter(|_| self.paths.own_state),
-        };
-        let env = build(std::env::vars_os(), &ingredients);
-        if let Some(command) = command {
-            notes.extend(self.preflight(&Intent { command, kind, cwd: &cwd, env: &env, replaced })?);
-        }
-        let typed = match command {
-            Some(CommandLine::Line(line)) => first_program(line),
-            Some(CommandLine::Argv(_)) | None => None,
-        };
-        let program = || {
-            Path::new(&argv[0]).file_name().map_or_else(|| argv[0].clone(), |name| name.to_string_lossy().into_owned())
-        };
-        let name =
-            request.name.clone().or_else(|| recipe.map(|recipe| recipe.name.clone())).or(typed).unwrap_or_else(program);
-        let report = match recipe.map(|recipe| &recipe.escapees) {
-            Some(Escapees::Report) => true,
-            Some(Escapees::Sweep) => false,
-            None => kind == Kind::Shell,
-        };
-        Ok(Plan {
-            size: Size::clamped(request.rows.unwrap_or(24), request.cols.unwrap_or(80)),
-            stop_signal: recipe.and_then(|recipe| recipe.stop.signal.clone()),
-            report_escapees: report,
-            origin: request.recipe.clone(),
-            env_names: requested.keys().cloned().collect(),
-            exclusive: recipe.and_then(|recipe| recipe.exclusive.clone()),
-            restart: recipe.is_some_and(|recipe| recipe.restart == Restart::OnFailure),
-            id,
-            marker,
-            name,
-            kind,
-            host,
-            argv,
-            cwd,
-            env,
-            grace_s,
-            ceiling_s,
-            renew_s,
-            notes,
-        })
-    }
-
-    fn recipe(&self, name: &str) -> Result<&Recipe, AppError> {
-        self.config.recipe(name).ok_or_else(|| {
-            let near = self.config.recipes.iter().map(|recipe| recipe.name.as_str());
-            let best = near.max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
-            let hint = best.map(|best| format!("; the nearest is {best:?}")).unwrap_or_default();
-            not_found(format!("there is no recipe {name:?}{hint}; `recipes` lists them"))
-        })
-    }
-
-    fn choose_host(
-        &self,
-        request: &LaunchRequest,
-        recipe: Option<&Recipe>,
-        kind: Kind,
-    ) -> Result<(HostKind, Vec<String>), AppError> {
-        let by_kind = if kind == Kind::Shell { HostKind::Pty } else { HostKind::Tmux };
-        let wanted = request.host.unwrap_or_else(|| recipe.map_or(by_kind, Recipe::usual_host));
-        if wanted == HostKind::Pty {
-            return Ok((HostKind::Pty, Vec::new()));
-        }
-        match self.server.version() {
-            Ok(_) => Ok((HostKind::Tmux, Vec::new())),
-            Err(error) if request.host == Some(HostKind::Tmux) => Err(tmux(&error)),
-            Err(error @ (TmuxError::NotInstalled { .. } | TmuxError::TooOld { .. })) => {
-                Ok((HostKind::Pty, vec![format!("in a PTY, and not in tmux as usual: {error}")]))
-            }
-            Err(error) => Err(tmux(&error)),
-        }
     }
 
     pub(super) fn fresh_id(&self, kind: Kind) -> String {
@@ -371,9 +196,21 @@ impl Inner {
         }
     }
 
+    /// Refuses where nothing can be launched at all.
+    pub(super) fn may_launch(&self) -> Result<(), AppError> {
+        if self.is_closing() {
+            return Err(AppError::new(ErrorKind::Refused, "cookbook-tui is ending; nothing is launched any more"));
+        }
+        if self.inspector.kind() == InspectorKind::None {
+            let message = "nothing is launched without a process inspector, because its identity could never be verified; drop --inspector none";
+            return Err(AppError::new(ErrorKind::Unverifiable, message));
+        }
+        Ok(())
+    }
+
     /// Gives the waiting workload a cgroup of its own, where the configuration asks for one; says why it has none.
     fn contain(&self, waiting: &Waiting, tether: &mut Tether) -> Option<String> {
-        if !self.config.cgroup {
+        if !self.config().cgroup {
             return None;
         }
         let made = Leaf::create(&tether.session, &self.inspector).and_then(|leaf| {
@@ -459,6 +296,9 @@ impl Inner {
             host: plan.host.name().into(),
             lifetime: if plan.host == HostKind::Pty { "grant" } else { "background" }.into(),
             origin: plan.origin.clone(),
+            own_command: plan.own_command,
+            gpus: plan.gpus.clone(),
+            venv: plan.venv.clone(),
             command: masked.join(" "),
             argv: (masked == plan.argv).then(|| plan.argv.clone()),
             env_names: plan.env_names.clone(),
@@ -507,16 +347,6 @@ fn new_session(tether: Tether, request: &LaunchRequest, pty: Option<OwnedPty>) -
         .ok_or_else(|| AppError::new(ErrorKind::Internal, "a tether of an unknown kind"))
 }
 
-fn check_variables(variables: &BTreeMap<String, String>) -> Result<(), AppError> {
-    if let Some(bad) = variables.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-        return Err(usage(format!("env: {bad:?} is no name of a variable")));
-    }
-    match variables.iter().find(|(_, value)| value.contains('\0')) {
-        Some((name, _)) => Err(usage(format!("env: the value of {name} holds a NUL, which no environment can"))),
-        None => Ok(()),
-    }
-}
-
 fn launched(plan: &Plan, tether: &Tether, uncontained: Option<String>) -> Launched {
     Launched {
         session: plan.id.clone(),
@@ -532,28 +362,11 @@ fn launched(plan: &Plan, tether: &Tether, uncontained: Option<String>) -> Launch
     }
 }
 
-/// Returns the name of the first program in a line for `sh -c`, where it is plain to see.
-fn first_program(line: &str) -> Option<String> {
-    let mut words =
-        line.split_whitespace().skip_while(|word| word.contains('=') || ["exec", "env", "nohup"].contains(word));
-    let name = words.next()?.rsplit('/').next()?;
-    let plain = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || "_.-+".contains(c));
-    plain.then(|| name.to_owned())
-}
-
-fn working_directory(request: Option<&str>, recipe: Option<&Path>) -> Result<PathBuf, AppError> {
-    let here = std::env::current_dir().map_err(io("failed to find the working directory"))?;
-    let wanted = request.map(PathBuf::from).or_else(|| recipe.map(Path::to_owned)).unwrap_or_default();
-    // Collected component by component: an empty path would leave a slash at the end.
-    let cwd: PathBuf = here.join(wanted).components().collect();
-    if cwd.is_dir() { Ok(cwd) } else { Err(usage(format!("cwd: {} is not a directory", cwd.display()))) }
-}
-
-fn usage(message: impl Into<String>) -> AppError {
+pub(super) fn usage(message: impl Into<String>) -> AppError {
     AppError::new(ErrorKind::Usage, message)
 }
 
-fn io(what: &'static str) -> impl Fn(std::io::Error) -> AppError {
+pub(super) fn io(what: &'static str) -> impl Fn(std::io::Error) -> AppError {
     move |error| AppError::new(ErrorKind::Io, format!("{what}: {error}"))
 }
 

@@ -12,6 +12,7 @@ mod claims;
 mod containers;
 mod control;
 mod doctor;
+mod draft;
 pub(super) mod elsewhere;
 mod enter;
 mod environment;
@@ -23,9 +24,11 @@ mod hosts;
 pub mod hub;
 mod launch;
 mod limits;
+mod models;
 mod needs;
 mod orphans;
 mod others;
+mod plan;
 mod ports;
 mod preflight;
 mod probe;
@@ -34,10 +37,12 @@ mod queue;
 mod reaper;
 mod restarts;
 mod sampler;
+mod save;
 mod serving;
 mod session;
 mod stopper;
 mod tasks;
+mod tmux_list;
 mod wait;
 mod watch;
 mod why;
@@ -45,11 +50,11 @@ mod why;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::command::{Answer, Command};
-use super::config::Config;
+use super::config::{Config, Inputs};
 use super::error::{AppError, ErrorKind};
 use super::event::Event;
 use super::paths::Paths;
@@ -72,6 +77,8 @@ pub struct Setup {
     pub paths: Paths,
     /// What can be launched, and how.
     pub config: Config,
+    /// Where that came from.
+    pub inputs: Inputs,
     /// How the process table is read.
     pub inspector: Inspector,
     /// Our tmux server.
@@ -88,7 +95,10 @@ pub struct Runtime {
 
 pub(crate) struct Inner {
     paths: Paths,
-    config: Config,
+    /// Replaced as a whole when a recipe is saved.
+    config: RwLock<Arc<Config>>,
+    /// Where it came from.
+    inputs: Inputs,
     inspector: Inspector,
     server: Server,
     attended: bool,
@@ -144,7 +154,7 @@ impl Runtime {
     /// # Errors
     /// When the state directory is not usable, or our own identity cannot be read.
     pub fn new(setup: Setup) -> Result<Self, AppError> {
-        let Setup { paths, config, inspector, server, attended } = setup;
+        let Setup { paths, config, inputs, inspector, server, attended } = setup;
         let store = Store::open(&paths.state_dir).map_err(|error| {
             AppError::new(
                 ErrorKind::State,
@@ -157,7 +167,8 @@ impl Runtime {
         let inner = Inner {
             cookbook,
             paths,
-            config,
+            config: RwLock::new(Arc::new(config)),
+            inputs,
             inspector,
             server,
             attended,
@@ -181,7 +192,7 @@ impl Runtime {
             watcher: OnceLock::new(),
             control: Mutex::default(),
         };
-        if !inner.config.patterns.is_empty() {
+        if !inner.config().patterns.is_empty() {
             inner.patterns()?;
         }
         let runtime = Self { inner: Arc::new(inner) };
@@ -252,11 +263,14 @@ impl Runtime {
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Orphans(request) => inner.orphans(request).map(|orphans| Answer::Orphans(Box::new(orphans))),
             Command::Adopt { tmux } => inner.adopt_tmux(tmux).map(Answer::Launched),
+            Command::TmuxSessions {} => Ok(inner.tmux_sessions()),
+            Command::Draft { session } => inner.draft(session).map(|draft| Answer::Draft(Box::new(draft))),
+            Command::Save(request) => inner.save(request).map(Answer::Saved),
             Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
             Command::Dismiss { session } => inner.dismiss_over(session).map(|()| Answer::Done),
             Command::Notify(request) => inner.notify(request).map(Answer::Noted),
             Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),
-            Command::Recipes {} => Ok(Answer::Recipes(inner.config.rows())),
+            Command::Recipes {} => Ok(Answer::Recipes(inner.config().rows())),
             // The batch writes the events; there is nothing to carry out here.
             Command::Subscribe {} | Command::Quit {} => Ok(Answer::Done),
         }
@@ -316,6 +330,11 @@ impl Runtime {
 }
 
 impl Inner {
+    /// Returns the configuration as it is now.
+    fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Sessions> {
         self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -107,7 +107,7 @@ impl Inner {
                     if let Some(queued) = self.coming(need) {
                         return Ok((Needed::Coming(queued), false));
                     }
-                    if self.config.recipe(need).is_none() {
+                    if self.config().recipe(need).is_none() {
                         let message = "it neither runs nor is a recipe; start it, or correct `needs`";
                         return Err(AppError::new(ErrorKind::Failed, message));
                     }
@@ -171,8 +171,9 @@ impl Runtime {
     /// several screens that open at once, one does it.
     pub fn autostart(&self, tell: &(dyn Fn(String) + Sync)) {
         let inner = &self.inner;
+        let config = inner.config();
         let names: BTreeSet<&str> =
-            inner.config.recipes.iter().filter(|recipe| recipe.autostart).map(|recipe| recipe.name.as_str()).collect();
+            config.recipes.iter().filter(|recipe| recipe.autostart).map(|recipe| recipe.name.as_str()).collect();
         if names.is_empty() {
             return;
         }

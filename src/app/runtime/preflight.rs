@@ -10,7 +10,7 @@ use super::failure::model_file;
 use super::probe::serves;
 use super::session::Session;
 use crate::app::config::find_program;
-use crate::app::contract::{CommandLine, Kind};
+use crate::app::contract::{CommandLine, Kind, LaunchField};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::phase::{Diagnosis, Evidence, File, Holder, Served, Server, diagnose, direct, fetches, recognise};
 use crate::lifecycle::inspect::{addresses_on, reachable};
@@ -29,8 +29,8 @@ pub(super) struct Intent<'a> {
 
 /// Something that stands in the way, in words.
 enum Finding {
-    /// It cannot come true.
-    Impossible(String),
+    /// It cannot come true; perhaps because of a session of ours.
+    Impossible(String, Option<String>),
     /// It may be so.
     Doubt(String),
 }
@@ -50,7 +50,7 @@ pub(super) fn check_venv(venv: &Path) -> Result<(), AppError> {
     let message = format!(
         "nothing was launched: the virtual environment {path} is not there; make it with `python3 -m venv {path}`, or change `venv` of the recipe"
     );
-    Err(AppError::new(ErrorKind::Failed, message))
+    Err(AppError::new(ErrorKind::Failed, message).at(LaunchField::Venv))
 }
 
 impl Inner {
@@ -86,8 +86,9 @@ impl Inner {
         let mut notes = Vec::new();
         for finding in found {
             match finding {
-                Finding::Impossible(why) => {
-                    return Err(AppError::new(ErrorKind::Failed, format!("nothing was launched: {why}")));
+                Finding::Impossible(why, holder) => {
+                    let error = AppError::new(ErrorKind::Failed, format!("nothing was launched: {why}"));
+                    return Err(error.held(LaunchField::Command, holder));
                 }
                 Finding::Doubt(why) => notes.push(why),
             }
@@ -118,7 +119,12 @@ impl Inner {
         let free_port = self.free_port(port);
         let diagnosis = diagnose(&Evidence { holder, free_port, ..evidence(intent.command, Some(served)) })?;
         let why = way_out(&diagnosis, ready);
-        Some(if sure { Finding::Impossible(why) } else { Finding::Doubt(why) })
+        let listens = |session: &Arc<Session>| {
+            let state = session.state();
+            !state.settled && state.sample.ports.as_ref().is_some_and(|ports| ports.contains(&port))
+        };
+        let ours = self.all().into_iter().find(listens).map(|session| session.id.clone());
+        Some(if sure { Finding::Impossible(why, ours) } else { Finding::Doubt(why) })
     }
 }
 
@@ -144,7 +150,7 @@ fn program(words: &[String], intent: &Intent<'_>, served: &Served) -> Option<Fin
         let there = find_program(&path.to_string_lossy(), None).is_some();
         let shown = text::escape(&path.display().to_string()).into_owned();
         let why = format!("its program {shown} is not there, or not executable; check its path");
-        return (!there).then_some(Finding::Impossible(why));
+        return (!there).then_some(Finding::Impossible(why, None));
     }
     let path = intent.variable("PATH")?;
     if find_program(name, Some(OsStr::new(&path))).is_some() {
@@ -161,7 +167,7 @@ fn program(words: &[String], intent: &Intent<'_>, served: &Served) -> Option<Fin
     );
     // Where the working directory is on the PATH, it may be there.
     let relative = path.split(':').any(|entry| !entry.starts_with('/'));
-    Some(if relative { Finding::Doubt(why) } else { Finding::Impossible(why) })
+    Some(if relative { Finding::Doubt(why) } else { Finding::Impossible(why, None) })
 }
 
 /// Looks at the model file.
@@ -173,7 +179,7 @@ fn file(intent: &Intent<'_>, served: &Served, sure: bool) -> Option<Finding> {
     let diagnosis = diagnose(&Evidence { file, ..evidence(intent.command, Some(served)) })?;
     let why = way_out(&diagnosis, None);
     // Its header is read by rules of ours, which a newer server may have changed.
-    Some(if sure && !broken { Finding::Impossible(why) } else { Finding::Doubt(why) })
+    Some(if sure && !broken { Finding::Impossible(why, None) } else { Finding::Doubt(why) })
 }
 
 /// Returns what was found, and what to do about it. `ready` is where a server answers already.

@@ -382,8 +382,8 @@ impl super::Runtime {
     }
 
     /// Returns the settings of the screen.
-    pub fn ui(&self) -> &crate::app::config::UiConfig {
-        &self.inner.config.ui
+    pub fn ui(&self) -> crate::app::config::UiConfig {
+        self.inner.config().ui.clone()
     }
 
     /// Asks tmux for its version, which takes a moment; says so where it cannot be used.
@@ -393,7 +393,7 @@ impl super::Runtime {
 
     /// Returns what a person should know at the start.
     pub fn notes(&self) -> Vec<String> {
-        let config = &self.inner.config;
+        let config = self.inner.config();
         let mut notes = config.notes.clone();
         if let Some(untrusted) = &config.untrusted {
             let path = untrusted.path.display();
@@ -408,7 +408,7 @@ impl super::Runtime {
 
     /// Returns what can be launched.
     pub fn recipes(&self) -> Vec<crate::app::config::RecipeRow> {
-        self.inner.config.rows()
+        self.inner.config().rows()
     }
 
     /// Returns the emulator of a PTY session of this run.

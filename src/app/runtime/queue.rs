@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::Inner;
 use super::session::Session;
 use crate::app::command::StopRequest;
-use crate::app::contract::{HostKind, Kind, Phase, SessionRow};
+use crate::app::contract::{HostKind, Kind, LaunchRequest, Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::receipt::Receipt;
@@ -28,6 +28,8 @@ pub(super) struct Queued {
     /// The masked command line.
     pub(super) command: String,
     pub(super) cwd: String,
+    /// What is to be launched.
+    pub(super) request: LaunchRequest,
     state: Mutex<State>,
 }
 
@@ -107,7 +109,7 @@ impl Inner {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn enqueue(&self, entry: Entry<'_>) -> Arc<Queued> {
+    pub(super) fn enqueue(&self, entry: Entry<'_>, request: &LaunchRequest) -> Arc<Queued> {
         let queued = Arc::new(Queued {
             id: entry.id.to_owned(),
             name: entry.name.to_owned(),
@@ -116,6 +118,7 @@ impl Inner {
             origin: entry.origin.map(str::to_owned),
             command: entry.command,
             cwd: entry.cwd,
+            request: request.clone(),
             state: Mutex::default(),
         });
         self.queue().push(Arc::clone(&queued));

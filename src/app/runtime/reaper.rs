@@ -46,7 +46,7 @@ impl Inner {
         self.store.remove_unfinished();
         self.store.remove_old_logs();
         self.take_in();
-        if self.config.cgroup {
+        if self.config().cgroup {
             Leaf::tidy(TIDY, &self.inspector);
         }
         let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };

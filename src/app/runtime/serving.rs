@@ -158,7 +158,8 @@ impl Inner {
     /// Finds out what is known of a session's readiness. Called once, before anybody else sees the session.
     pub(super) fn know(&self, session: &Session) {
         let (tether, kind) = (session.tether(), session.kind);
-        let recipe = tether.origin.as_deref().and_then(|name| self.config.recipe(name));
+        let config = self.config();
+        let recipe = tether.origin.as_deref().and_then(|name| config.recipe(name));
         let typed = session.request.as_ref().and_then(|request| request.command.clone());
         let typed = typed.or_else(|| session.request.as_ref().and(recipe).map(|recipe| recipe.command.clone()));
         let argv = typed.as_ref().map(CommandLine::argv).or(tether.argv);
@@ -216,7 +217,7 @@ impl Inner {
         if let Some(known) = known.as_ref() {
             return Ok(Arc::clone(known));
         }
-        let made = table(&self.config)?;
+        let made = table(&self.config())?;
         *known = Some(Arc::clone(&made));
         Ok(made)
     }

@@ -1,4 +1,4 @@
-//! Stop, sweep and restart: who may, in which order, and what is written down.
+//! Stop and sweep: who may, in which order, and what is written down.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use super::hosts::{SessionHost, guard, is_open, named};
 use super::limits::{ceiling, grace};
 use super::session::Session;
 use super::{Inner, not_found};
-use crate::app::command::{Answer, RestartRequest, StopRequest, SweepRequest};
+use crate::app::command::{StopRequest, SweepRequest};
 use crate::app::config::Stop;
-use crate::app::contract::{CommandLine, HostKind, LaunchRequest, Phase};
+use crate::app::contract::{HostKind, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
@@ -151,67 +151,6 @@ impl Inner {
         self.sample_one(session);
         let over = matches!(session.phase().0, Phase::Exited | Phase::Failed);
         !over
-    }
-
-    pub(super) fn restart(self: &Arc<Self>, asked: &RestartRequest) -> Result<Answer, AppError> {
-        let session = self.find(&asked.session)?;
-        only_ours(&session, "stop it, and start it again as it was started")?;
-        let request = self.request_of(&session)?;
-        let how = How {
-            confirm: asked.confirm.as_deref(),
-            end_kept: asked.end_kept.as_deref().unwrap_or_default(),
-            ..How::default()
-        };
-        let receipt = self.end(&session, how)?;
-        if !receipt.is_clean() || receipt.dead != Some(true) {
-            let message = format!(
-                "{} was not started again, because its stop did not end everything; see its receipt",
-                session.id
-            );
-            return Err(AppError::new(ErrorKind::Failed, message));
-        }
-        let launched = self.launch(&request)?;
-        // The new one stands for the old one.
-        self.dismiss(&session);
-        Ok(Answer::Restarted { receipt: Box::new(receipt), launched })
-    }
-
-    /// Returns what a session was launched with, from this run or from its record.
-    fn request_of(&self, session: &Arc<Session>) -> Result<LaunchRequest, AppError> {
-        if let Some(request) = &session.request {
-            return Ok(request.clone());
-        }
-        let tether = session.tether();
-        if !tether.env_names.is_empty() {
-            let names = tether.env_names.join(", ");
-            let message = format!(
-                "{} was launched by an earlier run with {names} in its environment, whose values were not recorded; stop it and launch it anew",
-                session.id
-            );
-            return Err(AppError::new(ErrorKind::Refused, message));
-        }
-        let mut request = LaunchRequest {
-            // A default is one again.
-            ceiling_s: tether.ceiling_s.filter(|_| tether.renew_s.is_none()),
-            name: Some(tether.name),
-            kind: Some(session.kind),
-            host: Some(session.host),
-            cwd: Some(tether.cwd),
-            grace_s: Some(tether.grace_s),
-            ..LaunchRequest::default()
-        };
-        match (tether.origin.filter(|name| self.config.recipe(name).is_some()), tether.argv) {
-            (Some(recipe), _) => request.recipe = Some(recipe),
-            (None, Some(argv)) => request.command = Some(CommandLine::Argv(argv)),
-            (None, None) => {
-                let message = format!(
-                    "{} was launched by an earlier run with a secret in its command, which was not recorded; stop it and launch it anew",
-                    session.id
-                );
-                return Err(AppError::new(ErrorKind::Refused, message));
-            }
-        }
-        Ok(request)
     }
 
     /// Tears down every PTY session of this run, all at once.
@@ -367,7 +306,8 @@ impl Inner {
 
     /// Runs the recipe's own stop command or types its stop keys, for what lives elsewhere.
     fn own_stop(&self, session: &Arc<Session>, tether: &Tether, notes: &mut Vec<String>) {
-        let Some(recipe) = tether.origin.as_deref().and_then(|name| self.config.recipe(name)) else { return };
+        let config = self.config();
+        let Some(recipe) = tether.origin.as_deref().and_then(|name| config.recipe(name)) else { return };
         let Stop { command, keys, .. } = &recipe.stop;
         if let Some(keys) = keys
             && let Err(error) = self.send_to(session, None, keys)

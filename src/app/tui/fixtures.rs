@@ -1,7 +1,11 @@
 //! Rich made-up data for the tests of the screen: wide and combining characters, escape sequences in
 //! names, every verdict, every phase.
 
+mod launching;
+
 use std::time::{Duration, Instant};
+
+pub(super) use launching::*;
 
 use super::model::{Frozen, Model, ScreenFacts};
 use super::seam::{Effect, UiEvent};
@@ -9,7 +13,7 @@ use super::theme::Theme;
 use super::update::update;
 use super::view::Surface;
 use crate::app::command::{Answer, Check, CheckState, Orphan, Orphans, ReapReport};
-use crate::app::config::{Chord, RecipeRow};
+use crate::app::config::Chord;
 use crate::app::contract::{HostKind, Kind, Phase, SessionRow, Tree};
 use crate::app::event::Event;
 use crate::app::why::{Ancestor, Role, Why};
@@ -163,26 +167,6 @@ pub(super) fn tree() -> Tree {
         }],
         supervisors: vec![process(4241, 4240, "cookbook-warden")],
     }
-}
-
-pub(super) fn recipes() -> Vec<RecipeRow> {
-    let row = |name: &str, kind, host, command: &str, reason: Option<&str>| RecipeRow {
-        name: name.into(),
-        kind,
-        host,
-        command: command.into(),
-        source: "built-in".into(),
-        available: reason.is_none(),
-        reason: reason.map(str::to_owned),
-    };
-    vec![
-        row("claude", Kind::Agent, HostKind::Tmux, "claude", None),
-        row("shell", Kind::Shell, HostKind::Pty, "zsh", None),
-        row("tiny", Kind::Serve, HostKind::Tmux, "llama-server -m tiny.gguf --port 8080", None),
-        row("vllm", Kind::Serve, HostKind::Tmux, "vllm serve", Some("vllm is not on PATH")),
-        row("codex", Kind::Agent, HostKind::Tmux, "codex", Some("codex is not on PATH")),
-        row("名前\x1b[31m", Kind::Download, HostKind::Tmux, "hf download Qwen/Qwen3", None),
-    ]
 }
 
 fn planned(raw: i32, signal: Option<&str>, verdict: VerdictKind, reason: &str, command: &str) -> PlanRow {

@@ -32,6 +32,10 @@ pub enum Context {
     Reader,
     /// The launch menu.
     Menu,
+    /// The launch form.
+    Form,
+    /// The tmux sessions that could be adopted.
+    Picker,
     /// The line in which a command is typed.
     Line,
     /// The question for a duration.
@@ -52,7 +56,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order in which the help shows them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Panes,
         Self::Terminal,
         Self::History,
@@ -61,6 +65,8 @@ impl Context {
         Self::Palette,
         Self::Preview,
         Self::Menu,
+        Self::Form,
+        Self::Picker,
         Self::Line,
         Self::Ask,
         Self::Reader,
@@ -76,6 +82,8 @@ impl Context {
             Self::Preview => "Preview",
             Self::Reader => "Help, receipt, events",
             Self::Menu => "Start menu",
+            Self::Form => "Launch form",
+            Self::Picker => "tmux sessions of others",
             Self::Line => "Command line",
             Self::Ask => "How much longer",
             Self::Filter => "Filter of the list",
@@ -115,6 +123,12 @@ pub enum Action {
     Leave,
     /// Opens the launch menu.
     Start,
+    /// Opens the launch form.
+    Form,
+    /// Opens the form with what a session was launched with.
+    Revise,
+    /// Opens the form with what is suggested for a session.
+    Fix,
     /// Previews a stop.
     Stop,
     /// Previews a stop that kills at once.
@@ -260,7 +274,9 @@ const fn bind(
     Binding { contexts, keys, action, label, help }
 }
 
-use Context::{Ask, Error, Filter, History, Line, Menu, Palette, Panes, Preview, Quit, Reader, Search, Terminal};
+use Context::{
+    Ask, Error, Filter, Form, History, Line, Menu, Palette, Panes, Picker, Preview, Quit, Reader, Search, Terminal,
+};
 
 /// All bindings. The order is that of the footer and of the help.
 pub static BINDINGS: &[Binding] = &[
@@ -269,7 +285,16 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('x')], Action::Stop, "stop", "stop the session: preview, then confirm"),
     bind(&[Panes], &[c('r')], Action::Restart, "restart", "stop the session and start it again"),
     bind(&[Panes], &[c('O')], Action::Reap, "reap", "end what is left of the selected orphan, else of all: preview"),
-    bind(&[Panes], &[c('a')], Action::Adopt, "adopt", "take a session over whose manager is gone; nobody is signalled"),
+    bind(
+        &[Panes],
+        &[c('A')],
+        Action::Adopt,
+        "adopt",
+        "take the selected orphan over, else choose a tmux session of others; nobody is signalled",
+    ),
+    bind(&[Panes], &[c('a')], Action::Form, "launch", "launch form: a recipe or a command, with everything around it"),
+    bind(&[Panes], &[c('F')], Action::Fix, "fix", "open what is suggested for the session in the launch form"),
+    bind(&[Panes], &[c('E')], Action::Revise, "", "edit what the session was launched with, and launch it again"),
     bind(&[Panes], &[c('X')], Action::Force, "", "stop at once with KILL"),
     bind(&[Panes], &[c('S')], Action::Sweep, "sweep", "end what earlier stops left behind"),
     bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
@@ -289,23 +314,35 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
     bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
     bind(
-        &[Panes, History, Preview, Reader, Menu],
+        &[Panes, History, Preview, Reader, Menu, Picker],
         &[c('k'), k(KeyCode::Up)],
         Action::Up,
         "",
         "up; in a terminal's history: back one line",
     ),
-    bind(&[Panes, History, Preview, Reader, Menu], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
-    bind(&[Panes, History, Preview, Reader, Menu], &[k(KeyCode::PageUp), c('u')], Action::PageUp, "", "one page up"),
+    bind(&[Panes, History, Preview, Reader, Menu, Picker], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
     bind(
-        &[Panes, History, Preview, Reader, Menu],
+        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[k(KeyCode::PageUp), c('u')],
+        Action::PageUp,
+        "",
+        "one page up",
+    ),
+    bind(
+        &[Panes, History, Preview, Reader, Menu, Picker],
         &[k(KeyCode::PageDown), c('d')],
         Action::PageDown,
         "",
         "one page down",
     ),
-    bind(&[Panes, History, Preview, Reader, Menu], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
-    bind(&[Panes, History, Preview, Reader, Menu], &[c('G'), k(KeyCode::End)], Action::Bottom, "", "to the bottom"),
+    bind(&[Panes, History, Preview, Reader, Menu, Picker], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
+    bind(
+        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[c('G'), k(KeyCode::End)],
+        Action::Bottom,
+        "",
+        "to the bottom",
+    ),
     bind(&[History], &[c('/')], Action::Find, "search", "search by a regular expression"),
     bind(&[History], &[c('n')], Action::Next, "next", "to the next match"),
     bind(&[History], &[c('N')], Action::Previous, "", "to the match before"),
@@ -351,6 +388,21 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Preview], &[c('a')], Action::Scope, "", "sweep or reap this session, or all"),
     bind(&[Menu], &[k(KeyCode::Enter)], Action::Confirm, "start", "start the recipe"),
     bind(&[Menu], &[c(':'), c('i'), k(KeyCode::Tab)], Action::Type, "type a command", "type a command instead"),
+    bind(&[Menu], &[c('a')], Action::Form, "form", "the selected recipe in the launch form"),
+    bind(
+        &[Form],
+        &[k(KeyCode::Enter)],
+        Action::Confirm,
+        "launch",
+        "launch it, or do what the line says; take what is chosen of what is offered",
+    ),
+    bind(&[Form], &[k(KeyCode::Tab), k(KeyCode::Down)], Action::Down, "next", "next line"),
+    bind(&[Form], &[k(KeyCode::BackTab), k(KeyCode::Up)], Action::Up, "", "line before"),
+    bind(&[Form], &[k(KeyCode::Right)], Action::Right, "take", "take what is offered; next choice; in a text: right"),
+    bind(&[Form], &[k(KeyCode::Left)], Action::Left, "", "choice before; in a text: left"),
+    bind(&[Form], &[k(KeyCode::PageDown)], Action::PageDown, "offers", "along what is offered"),
+    bind(&[Form], &[k(KeyCode::PageUp)], Action::PageUp, "", "back along what is offered"),
+    bind(&[Picker], &[k(KeyCode::Enter)], Action::Confirm, "adopt", "adopt the session; nobody is signalled"),
     bind(&[Line], &[k(KeyCode::Enter)], Action::Confirm, "start", "start what is typed, through sh -c"),
     bind(&[Line], &[k(KeyCode::Tab)], Action::NextKind, "kind", "serve, agent, shell or download"),
     bind(&[Line], &[k(KeyCode::BackTab), k(KeyCode::Down)], Action::NextHost, "host", "by kind, pty or tmux"),
@@ -360,13 +412,13 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
     bind(&[Panes, Reader, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
     bind(
-        &[Preview, Search, Filter, Palette, Menu, Line, Ask, Quit],
+        &[Preview, Search, Filter, Palette, Menu, Form, Picker, Line, Ask, Quit],
         &[k(KeyCode::Esc), ctrl('c')],
         Action::Close,
         "cancel",
         "close, and do nothing",
     ),
-    bind(&[Preview, Menu, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
+    bind(&[Preview, Menu, Picker, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
     bind(&[Reader, Error], &[k(KeyCode::Esc), k(KeyCode::Enter), c('q'), ctrl('c')], Action::Close, "close", "close"),
     bind(&[Panes], &[c('Z'), ctrl('z')], Action::Suspend, "", "back to the shell; fg returns, sessions run on"),
     bind(&[Panes], &[c('R'), ctrl('l')], Action::Redraw, "", "draw everything anew"),

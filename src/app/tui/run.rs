@@ -248,6 +248,8 @@ impl<'a> Loop<'a> {
             | UiEvent::Clipboard { .. }
             | UiEvent::Frozen(_)
             | UiEvent::Recipes(_)
+            | UiEvent::Catalog(_)
+            | UiEvent::Listing(_)
             | UiEvent::Note(_)
             | UiEvent::Tick
             | UiEvent::Suspend => {}
@@ -284,6 +286,7 @@ impl<'a> Loop<'a> {
                 Effect::Forward(bytes) => self.forwarded = Some(bytes),
                 Effect::Notify(said) => self.display.notify(&said),
                 Effect::Redraw => self.display.forget(),
+                Effect::Look(look) => self.cockpit.look(look),
                 Effect::Freeze => {
                     if let Some(frozen) = self.freeze() {
                         self.update(UiEvent::Frozen(Box::new(frozen)));

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use crate::app::catalog::{Catalog, Listing, Look};
 use crate::app::command::{Answer, Command, Orphans};
 use crate::app::config::{Chord, RecipeRow};
 use crate::app::contract::{SessionRow, Tree};
@@ -64,6 +65,10 @@ pub enum UiEvent {
     Edited(Result<(), String>),
     /// What can be launched.
     Recipes(Vec<RecipeRow>),
+    /// What a launch can name.
+    Catalog(Box<Catalog>),
+    /// What is in a directory.
+    Listing(Listing),
     /// Something else that a person should read.
     Note(String),
     /// Time has passed that the model waited for.
@@ -82,6 +87,7 @@ pub enum UiEvent {
 
 /// Something that the screen asks for.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there are few at a time, and each is moved once")]
 pub enum Effect {
     /// Carry out a command and answer with [`UiEvent::Answered`].
     Run {
@@ -118,6 +124,8 @@ pub enum Effect {
     Freeze,
     /// Let an editor have the terminal, with a text in a file.
     Edit(String),
+    /// Look for what a launch can name, and send it.
+    Look(Look),
     /// Let the shell have the terminal.
     Suspend,
     /// Draw everything anew.
@@ -136,6 +144,8 @@ pub trait Cockpit: Send + Sync {
     fn resize(&self, session: &str, rows: u16, cols: u16);
     /// Says which session is looked at.
     fn select(&self, session: Option<&str>);
+    /// Looks for what a launch can name; comes as [`UiEvent::Catalog`] or [`UiEvent::Listing`].
+    fn look(&self, look: Look);
     /// Returns the emulator of a session's terminal.
     fn screen(&self, session: &str) -> Option<Arc<Mutex<Screen>>>;
 }

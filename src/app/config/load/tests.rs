@@ -45,7 +45,7 @@ impl World {
 
     fn load(&self, explicit: Option<&Path>) -> Result<Config, ConfigError> {
         load(&Inputs {
-            explicit,
+            explicit: explicit.map(Path::to_owned),
             config_home: self.path("config"),
             cwd: self.path("project/deep/er"),
             state_dir: self.state(),

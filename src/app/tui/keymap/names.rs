@@ -12,13 +12,14 @@ impl Context {
     /// Tells whether a text is typed in the mode.
     pub const fn types(self) -> bool {
         match self {
-            Self::Line | Self::Ask | Self::Filter | Self::Palette | Self::Search => true,
+            Self::Line | Self::Ask | Self::Filter | Self::Palette | Self::Search | Self::Form => true,
             Self::Panes
             | Self::Terminal
             | Self::Preview
             | Self::Reader
             | Self::Menu
             | Self::History
+            | Self::Picker
             | Self::Error
             | Self::Quit => false,
         }
@@ -39,6 +40,8 @@ pub(super) const fn context_name(context: Context) -> &'static str {
         Context::Palette => "commands",
         Context::History => "history",
         Context::Search => "search",
+        Context::Form => "launch-form",
+        Context::Picker => "tmux-sessions",
         Context::Error => "error",
         Context::Quit => "quitting",
     }

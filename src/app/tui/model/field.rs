@@ -14,6 +14,24 @@ pub struct Field {
 }
 
 impl Field {
+    /// Returns a field that holds a text, its lines kept, with the cursor at the end.
+    pub fn of(text: &str) -> Self {
+        let mut field = Self::default();
+        field.insert_lines(text);
+        field
+    }
+
+    /// Puts a text in the place of what is between `from` and the cursor.
+    pub fn complete(&mut self, from: usize, text: &str) {
+        self.cut(from.min(self.cursor));
+        self.insert_lines(text);
+    }
+
+    /// Tells whether the cursor is at the end.
+    pub fn at_end(&self) -> bool {
+        self.cursor == self.text.len()
+    }
+
     /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text

@@ -7,22 +7,28 @@
 mod ask;
 mod field;
 mod filter;
+mod form;
 mod frozen;
 mod fuzzy;
 mod history;
 mod live;
 mod log;
 mod many;
+mod offer;
 mod overlay;
 mod palette;
+mod picker;
 mod sessions;
 mod tree;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use crate::app::catalog::{Catalog, Listing};
 use crate::app::config::{Chord, RecipeRow};
-use crate::app::contract::{Kind, SessionRow};
+use crate::app::contract::{Kind, LaunchRequest, SessionRow};
+use crate::app::phase::Suggestion;
 use crate::lifecycle::receipt::Receipt;
 use crate::pty::screen::Modes;
 
@@ -34,6 +40,7 @@ pub use ask::Ask;
 pub(super) use ask::seconds;
 pub use field::Field;
 pub use filter::Filter;
+pub use form::{Fault, Form, Origin, Slot};
 pub use frozen::Frozen;
 pub(super) use history::Purpose;
 pub use history::{History, Search, Selection};
@@ -41,9 +48,11 @@ pub use live::{Live, Stage};
 pub use log::{Log, LogLine};
 pub(in crate::app) use log::{describe, receipt_line};
 pub use many::{Item, Many, ManyAct};
+pub use offer::{Offer, Offers};
 pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
 pub(super) use overlay::{Confirmed, dry_run};
 pub use palette::{Entry, Palette};
+pub use picker::Picker;
 pub use sessions::{ListLine, Sessions, Totals};
 pub use tree::{TreeLine, TreeState};
 
@@ -116,8 +125,22 @@ pub(super) enum Pending {
     QuitPlan(String),
     /// The real thing.
     Act { act: Act, session: Option<String>, name: String },
-    /// A launch, with the command line that was typed for it.
-    Launch(Option<Launch>),
+    /// A launch from the start box, with the command line that was typed for it.
+    Launch(Option<Launch>, Box<LaunchRequest>),
+    /// A launch from the form.
+    Form(Box<Form>),
+    /// The dry run of a launch in the place of a session: its id and name.
+    Check(Box<Form>, String, String),
+    /// The real thing.
+    Replace(Box<Form>, String, String),
+    /// The form is to become a recipe.
+    Save(Box<Form>),
+    /// What the session of this name was launched with, and what is suggested in its place.
+    Draft(String, Option<Suggestion>),
+    /// The tmux sessions that could be adopted.
+    TmuxSessions,
+    /// One of them, by its name, is to be adopted.
+    AdoptTmux(String),
     /// What can be launched.
     Recipes,
     /// The text of a screen, for the clipboard.
@@ -149,6 +172,10 @@ pub struct Model {
     pub tree: TreeState,
     /// What can be launched.
     pub recipes: Vec<RecipeRow>,
+    /// What a launch can name; `None` before it was looked for.
+    pub catalog: Option<Catalog>,
+    /// The directory that was listed last.
+    pub listing: Option<Listing>,
     /// What has happened.
     pub log: Log,
     /// The last receipts, the newest last.
@@ -221,6 +248,8 @@ impl Model {
             attention: BTreeMap::new(),
             tree: TreeState::default(),
             recipes: Vec::new(),
+            catalog: None,
+            listing: None,
             log: Log::default(),
             receipts: VecDeque::new(),
             screen: None,
@@ -277,6 +306,8 @@ impl Model {
             Some(Overlay::Reader(_)) => Context::Reader,
             Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
             Some(Overlay::Launch(_)) => Context::Menu,
+            Some(Overlay::Form(_)) => Context::Form,
+            Some(Overlay::Picker(_)) => Context::Picker,
             Some(Overlay::Ask(_)) => Context::Ask,
             Some(Overlay::Palette(_)) => Context::Palette,
             Some(Overlay::Error(_)) => Context::Error,
@@ -336,6 +367,8 @@ impl Model {
             | Overlay::Quit(_)
             | Overlay::Reader(_)
             | Overlay::Launch(_)
+            | Overlay::Form(_)
+            | Overlay::Picker(_)
             | Overlay::Ask(_)
             | Overlay::Palette(_)
             | Overlay::Error(_) => None,

@@ -14,8 +14,10 @@ use crate::lifecycle::receipt::{PlanRow, Receipt};
 use super::super::seam::Ticket;
 use super::ask::Ask;
 use super::field::Field;
+use super::form::Form;
 use super::many::Many;
 use super::palette::Palette;
+use super::picker::Picker;
 
 /// A dialog.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,10 @@ pub enum Overlay {
     Reader(Reader),
     /// The launch menu and its command line.
     Launch(Launch),
+    /// The launch form.
+    Form(Box<Form>),
+    /// The tmux sessions that could be adopted.
+    Picker(Picker),
     /// The question for a duration.
     Ask(Ask),
     /// The command palette.
@@ -51,6 +57,8 @@ pub enum Act {
     Reap,
     /// Stop and start again.
     Restart,
+    /// Stop, and launch what the form below asks for.
+    Replace,
 }
 
 impl Act {
@@ -62,6 +70,7 @@ impl Act {
             Self::Sweep => "Sweep",
             Self::Reap => "Reap",
             Self::Restart => "Restart",
+            Self::Replace => "Replace",
         }
     }
 
@@ -84,9 +93,10 @@ impl Act {
                 Command::Orphans(OrphansRequest { reap, adopt: None, session, dry_run, confirm, end_kept })
             }
             Self::Restart if confirm.is_some() => {
-                Command::Restart(RestartRequest { session: session.unwrap_or_default(), confirm, end_kept })
+                let session = session.unwrap_or_default();
+                Command::Restart(RestartRequest { session, confirm, end_kept, ..RestartRequest::default() })
             }
-            Self::Stop | Self::Force | Self::Restart => Command::Stop(StopRequest {
+            Self::Stop | Self::Force | Self::Restart | Self::Replace => Command::Stop(StopRequest {
                 session: session.unwrap_or_default(),
                 force: (self == Self::Force).then_some(true),
                 dry_run,
@@ -102,9 +112,9 @@ impl Act {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Confirmed {
     /// Who is signalled.
-    targets: Vec<Identity>,
+    pub(in super::super) targets: Vec<Identity>,
     /// Kept processes that were chosen to be signalled, too.
-    kept: BTreeSet<Identity>,
+    pub(in super::super) kept: BTreeSet<Identity>,
 }
 
 impl Confirmed {

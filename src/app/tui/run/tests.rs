@@ -11,6 +11,7 @@ use std::thread;
 use crossterm::event::KeyCode;
 
 use super::*;
+use crate::app::catalog::Look;
 use crate::app::command::{Answer, Command};
 use crate::app::config::Chord;
 use crate::app::tui::fixtures;
@@ -45,6 +46,8 @@ impl Cockpit for FakeCockpit {
     fn select(&self, session: Option<&str>) {
         self.say(Effect::Select(session.map(str::to_owned)));
     }
+
+    fn look(&self, _look: Look) {}
 
     fn screen(&self, _session: &str) -> Option<Arc<Mutex<Screen>>> {
         None

@@ -1,6 +1,6 @@
 //! What the runtime says. Pure.
 
-use super::super::model::{Act, ErrorBox, Overlay, Pending, Reading, describe, receipt_line};
+use super::super::model::{Act, ErrorBox, Form, Overlay, Pending, Reading, describe, receipt_line};
 use super::super::notify;
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
@@ -89,8 +89,26 @@ impl Turn<'_> {
                 }
             }
             (Pending::Act { act, session, name }, result) => self.acted(act, session, &name, result),
-            (Pending::Launch(_), Ok(Answer::Launched(launched))) => self.launched(launched),
-            (Pending::Launch(line), Err(error)) => {
+            (
+                pending @ (Pending::Form(_)
+                | Pending::Check(..)
+                | Pending::Replace(..)
+                | Pending::Save(_)
+                | Pending::Draft(..)
+                | Pending::TmuxSessions
+                | Pending::AdoptTmux(_)),
+                result,
+            ) => self.formed(ticket, pending, result),
+            (Pending::Launch(..), Ok(Answer::Launched(launched))) => self.launched(launched),
+            (Pending::Launch(_, request), Err(error))
+                if error.about.as_ref().is_some_and(|about| about.holder.is_some()) =>
+            {
+                // The form offers to replace who is in the way.
+                let mut form = Form::of(&request, &self.model.recipes);
+                form.fail(&error);
+                self.open_form(form);
+            }
+            (Pending::Launch(line, _), Err(error)) => {
                 // What was typed comes back, below the error.
                 self.model.overlays.extend(line.map(Overlay::Launch));
                 self.failed("Start", error);
@@ -166,7 +184,7 @@ impl Turn<'_> {
     }
 
     /// A clean receipt is a line; any other one is read until it is dismissed.
-    fn receipt(&mut self, receipt: Receipt, name: &str) {
+    pub(super) fn receipt(&mut self, receipt: Receipt, name: &str) {
         if self.model.keep_receipt(&receipt) {
             let (tone, text) = receipt_line(&receipt, name);
             self.note(tone, &text);
@@ -176,7 +194,7 @@ impl Turn<'_> {
         }
     }
 
-    fn launched(&mut self, launched: Launched) {
+    pub(super) fn launched(&mut self, launched: Launched) {
         for note in &launched.notes {
             self.note(Tone::Warn, note);
         }
@@ -187,7 +205,7 @@ impl Turn<'_> {
         }
     }
 
-    fn failed(&mut self, title: &str, error: AppError) {
+    pub(super) fn failed(&mut self, title: &str, error: AppError) {
         self.log(Tone::Bad, &format!("{title}: {}", error.message), true);
         let overlay = Overlay::Error(ErrorBox { title: title.to_owned(), error });
         // While somebody types into a session, the event line has to do until they leave it.

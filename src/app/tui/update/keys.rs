@@ -7,10 +7,10 @@ use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context};
 use super::super::model::{
-    Act, Ask, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader, Reading, TreeLine,
-    dry_run,
+    Act, Ask, Form, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader, Reading,
+    TreeLine, dry_run,
 };
-use super::super::seam::Effect;
+use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
 use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
 use super::Turn;
@@ -42,6 +42,9 @@ impl Turn<'_> {
             Action::Focus if self.model.current().is_some_and(|row| self.model.is_folded(row)) => self.fold(),
             Action::Focus => self.focus(),
             Action::Start => self.open_menu(),
+            Action::Form => self.open_form(Form::new()),
+            Action::Revise => self.revise(),
+            Action::Fix => self.fix(),
             Action::Stop => self.preview_marked(Act::Stop),
             Action::Force => self.preview_marked(Act::Force),
             Action::Restart => self.preview_marked(Act::Restart),
@@ -246,12 +249,13 @@ impl Turn<'_> {
     }
 
     fn adopt(&mut self) {
-        match self.model.current().map(|row| (row.session.clone(), row.name.clone())) {
+        let orphan = self.model.current().filter(|row| self.model.sessions.is_orphan(&row.session));
+        match orphan.map(|row| (row.session.clone(), row.name.clone())) {
             Some((session, name)) => {
                 let request = OrphansRequest { adopt: Some(true), session: Some(session), ..OrphansRequest::default() };
                 self.run(Command::Orphans(request), Pending::Adopt(name));
             }
-            None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+            None => self.pick(),
         }
     }
 
@@ -305,22 +309,7 @@ impl Turn<'_> {
             None => "all sessions that are over".to_owned(),
         };
         let ticket = self.run(act.command(session.as_deref(), None), Pending::Plan);
-        let preview = Preview {
-            act,
-            session,
-            name,
-            plan: None,
-            not_before: None,
-            note,
-            end_kept: BTreeSet::new(),
-            kept: None,
-            follows: false,
-            scroll: 0,
-            drawn: false,
-            ticket,
-            revision: 0,
-        };
-        let overlay = Overlay::Preview(preview);
+        let overlay = Overlay::Preview(preview_of(act, session, name, note, ticket));
         if self.model.focused || !self.model.overlays.is_empty() {
             self.model.waiting.push_back(overlay);
         } else {
@@ -358,6 +347,31 @@ impl Turn<'_> {
             self.run(dry_run(session), Pending::QuitPlan(session.clone()));
         }
         self.model.overlays.push(Overlay::Quit(QuitBox::default()));
+    }
+}
+
+/// Returns a preview whose plan is on its way.
+pub(super) fn preview_of(
+    act: Act,
+    session: Option<String>,
+    name: String,
+    note: Option<String>,
+    ticket: Ticket,
+) -> Preview {
+    Preview {
+        act,
+        session,
+        name,
+        plan: None,
+        not_before: None,
+        note,
+        end_kept: BTreeSet::new(),
+        kept: None,
+        follows: false,
+        scroll: 0,
+        drawn: false,
+        ticket,
+        revision: 0,
     }
 }
 

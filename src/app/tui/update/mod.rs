@@ -6,6 +6,7 @@
 
 mod answers;
 mod finding;
+mod forms;
 mod history;
 mod keys;
 mod live;
@@ -78,6 +79,8 @@ impl Turn<'_> {
             UiEvent::Frozen(frozen) => self.frozen(*frozen),
             UiEvent::Edited(Err(why)) => self.note(Tone::Bad, &why),
             UiEvent::Recipes(recipes) => self.model.recipes = recipes,
+            UiEvent::Catalog(catalog) => self.model.catalog = Some(*catalog),
+            UiEvent::Listing(listing) => self.model.listing = Some(listing),
             UiEvent::Note(text) => self.note(Tone::Plain, &text),
             UiEvent::Suspend => self.effects.push(Effect::Suspend),
             UiEvent::Hangup | UiEvent::Terminate => self.effects.push(Effect::Quit),
@@ -101,7 +104,13 @@ impl Turn<'_> {
             && matches!(key.code, KeyCode::Char(_))
             && !matches!(
                 self.model.context(),
-                Context::Terminal | Context::Line | Context::Ask | Context::Filter | Context::Palette | Context::Search
+                Context::Terminal
+                    | Context::Line
+                    | Context::Form
+                    | Context::Ask
+                    | Context::Filter
+                    | Context::Palette
+                    | Context::Search
             )
             && !is_chord(self.model.escape, key)
         {
@@ -125,10 +134,12 @@ impl Turn<'_> {
             }
             Context::Panes => self.pane_key(key),
             Context::Filter => self.filter_key(key),
+            Context::Form => self.form_key(key),
             context @ (Context::History | Context::Search) => self.history_key(context, key),
             context @ (Context::Preview
             | Context::Reader
             | Context::Menu
+            | Context::Picker
             | Context::Line
             | Context::Ask
             | Context::Palette
@@ -165,6 +176,7 @@ impl Turn<'_> {
                     launch.line.insert_lines(text);
                 }
             }
+            Context::Form => self.form_paste(text),
             Context::Ask => {
                 if let Some(Overlay::Ask(ask)) = self.model.overlays.last_mut() {
                     ask.line.insert(text);
@@ -184,6 +196,7 @@ impl Turn<'_> {
             | Context::Preview
             | Context::Reader
             | Context::Menu
+            | Context::Picker
             | Context::Error
             | Context::Quit => {}
         }
@@ -229,6 +242,7 @@ impl Turn<'_> {
     /// Brings everything into line that depends on the whole model.
     fn settle(&mut self) {
         self.settle_filter();
+        self.settle_form();
         self.settle_stops();
         let model = &mut *self.model;
         model.tree.expire(self.now);

@@ -61,12 +61,15 @@ impl Turn<'_> {
                     Some(HostKind::Tmux) => None,
                 };
             }),
+            Action::Form => self.form_of_menu(),
             Action::NextPane
             | Action::PreviousPane
             | Action::Back
             | Action::Focus
             | Action::Leave
             | Action::Start
+            | Action::Revise
+            | Action::Fix
             | Action::Stop
             | Action::Force
             | Action::Sweep
@@ -144,6 +147,8 @@ impl Turn<'_> {
                 launch.recipe = recipes.into_iter().nth(next);
                 launch.note = None;
             }
+            Some(Overlay::Form(form)) => form.step(by.signum()),
+            Some(Overlay::Picker(picker)) => picker.step(by),
             Some(Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Palette(_) | Overlay::Error(_)) | None => {}
         }
     }
@@ -157,7 +162,10 @@ impl Turn<'_> {
             return;
         }
         match self.model.overlays.pop() {
-            Some(Overlay::Preview(preview)) => drop(self.model.pending.remove(&preview.ticket)),
+            Some(Overlay::Preview(preview)) => {
+                self.model.pending.remove(&preview.ticket);
+                self.give_back(preview.ticket);
+            }
             Some(Overlay::Many(many)) => {
                 many.items.iter().filter_map(|item| item.ticket).for_each(|ticket| {
                     self.model.pending.remove(&ticket);
@@ -174,6 +182,9 @@ impl Turn<'_> {
                 if !preview.drawn || preview.not_before.is_some_and(|until| self.now < until) {
                     return;
                 }
+                if preview.act == Act::Replace {
+                    return self.confirm_replace(&preview.clone());
+                }
                 let (act, session, name) = (preview.act, preview.session.clone(), preview.name.clone());
                 let (confirmed, plan) = (preview.confirmed(), preview.plan.clone());
                 self.watch(act, session.as_ref(), plan.as_deref());
@@ -187,12 +198,13 @@ impl Turn<'_> {
                 self.launch_recipe(name.as_deref());
             }
             Some(Overlay::Ask(ask)) => self.extend_by(ask.clone()),
+            Some(Overlay::Picker(_)) => self.adopt_picked(),
             Some(Overlay::Palette(palette)) => {
                 let chosen = palette.entries(self.model).into_iter().nth(palette.chosen);
                 self.choose(chosen);
             }
             Some(Overlay::Quit(quit)) if quit.drawn => self.effects.push(Effect::Quit),
-            Some(Overlay::Quit(_) | Overlay::Reader(_) | Overlay::Error(_)) | None => {}
+            Some(Overlay::Quit(_) | Overlay::Form(_) | Overlay::Reader(_) | Overlay::Error(_)) | None => {}
         }
     }
 
@@ -224,7 +236,7 @@ impl Turn<'_> {
         let (rows, cols) = self.terminal();
         let request = launch.request(rows, cols);
         self.model.overlays.pop();
-        self.run(Command::Launch(request), Pending::Launch(Some(launch)));
+        self.run(Command::Launch(request.clone()), Pending::Launch(Some(launch), Box::new(request)));
     }
 
     fn launch_recipe(&mut self, name: Option<&str>) {
@@ -241,11 +253,11 @@ impl Turn<'_> {
         let request =
             LaunchRequest { recipe: Some(row.name), rows: Some(rows), cols: Some(cols), ..LaunchRequest::default() };
         self.model.overlays.pop();
-        self.run(Command::Launch(request), Pending::Launch(None));
+        self.run(Command::Launch(request.clone()), Pending::Launch(None, Box::new(request)));
     }
 
     /// Rows and columns for a new session.
-    fn terminal(&self) -> (u16, u16) {
+    pub(super) fn terminal(&self) -> (u16, u16) {
         let (rows, cols) = layout(self.model).terminal;
         (rows.max(1), cols.max(2))
     }
@@ -257,7 +269,7 @@ impl Turn<'_> {
             (Act::Sweep | Act::Reap, Some(_)) => None,
             (Act::Sweep, None) => self.model.selected.clone(),
             (Act::Reap, None) => self.orphan(),
-            (Act::Stop | Act::Force | Act::Restart, _) => return,
+            (Act::Stop | Act::Force | Act::Restart | Act::Replace, _) => return,
         };
         self.close();
         self.preview(act, session, None);
@@ -276,7 +288,13 @@ impl Turn<'_> {
                 Reading::Doctor(_) => "the checks",
                 Reading::Why(_) => "why it is what it is",
             },
-            Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Palette(_) | Overlay::Error(_) | Overlay::Quit(_) => return,
+            Overlay::Launch(_)
+            | Overlay::Form(_)
+            | Overlay::Picker(_)
+            | Overlay::Ask(_)
+            | Overlay::Palette(_)
+            | Overlay::Error(_)
+            | Overlay::Quit(_) => return,
         };
         let text = view::overlay_text(self.model, overlay);
         self.note(Tone::Plain, &format!("copied {what}"));

@@ -12,25 +12,25 @@ use crate::text::{escape, shorten};
 
 /// Adds a field behind a prompt of one column; the part around the cursor is shown.
 pub(super) fn field(doc: &mut Doc<'_>, prompt: &'static str, field: &Field) {
-    let (before, after) = field.split();
     let room = doc.width().saturating_sub(3);
+    let mut spans = vec![Span::styled(prompt, doc.theme.accent()), Span::raw(" ")];
+    spans.extend(typed(field.split(), room));
+    doc.line(spans);
+}
+
+/// Returns what is before and after a cursor, and the cursor; the part around it is shown.
+pub(super) fn typed((before, after): (&str, &str), room: usize) -> Vec<Span<'static>> {
     let before = tail(&visible(before), room.saturating_sub(1));
     let left = room.saturating_sub(before.width());
     let after = shorten(&visible(after), left.saturating_sub(1));
     let cursor = Style::new().add_modifier(Modifier::REVERSED);
     let mut rest = after.chars();
     let under = rest.next().map_or_else(|| " ".to_owned(), |c| c.to_string());
-    doc.line(vec![
-        Span::styled(prompt, doc.theme.accent()),
-        Span::raw(" "),
-        Span::raw(before),
-        Span::styled(under, cursor),
-        Span::raw(rest.as_str().to_owned()),
-    ]);
+    vec![Span::raw(before), Span::styled(under, cursor), Span::raw(rest.as_str().to_owned())]
 }
 
 /// Returns text as one row: a line end is a character to be seen.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     text.split('\n').map(escape).collect::<Vec<_>>().join(glyph::RETURN)
 }
 

@@ -103,6 +103,12 @@ fn is_of_use(model: &Model, action: Action) -> bool {
             Some(Overlay::Many(many)) => many.is_planned(),
             _ => true,
         },
+        Action::Fix => {
+            model.current().and_then(|row| row.suggest.as_ref()).is_some_and(|suggest| suggest.command.is_some())
+        }
+        Action::Right | Action::PageDown if model.context() == Context::Form => {
+            matches!(model.overlays.last(), Some(Overlay::Form(form)) if !form.offers.list.is_empty())
+        }
         Action::Reap | Action::Adopt => model.current().is_some_and(|row| model.sessions.is_orphan(&row.session)),
         Action::Choose => {
             matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if !preview.choices().is_empty())

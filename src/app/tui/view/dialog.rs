@@ -10,7 +10,7 @@ use super::super::model::{Act, ManyAct, Model, Overlay, Reading};
 use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::paint::{self, Row, width};
-use super::{ask, bars, help, launch, live, many, palette, preview, receipt, report, why};
+use super::{ask, bars, form, help, launch, live, many, palette, picker, preview, receipt, report, why};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -32,7 +32,7 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     let framed = cols >= 40 && rows >= 10;
     let most = match overlay {
         Overlay::Error(_) | Overlay::Ask(_) => 72,
-        Overlay::Launch(_) | Overlay::Palette(_) => 92,
+        Overlay::Launch(_) | Overlay::Form(_) | Overlay::Picker(_) | Overlay::Palette(_) => 92,
         Overlay::Preview(_) | Overlay::Many(_) | Overlay::Reader(_) | Overlay::Quit(_) => 112,
     };
     let inner = if framed { cols.saturating_sub(8).min(most) } else { cols };
@@ -95,6 +95,14 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
             let (lines, selected) = launch::lines(model, l, width);
             ("Start".to_owned(), Tone::Plain, lines, selected)
         }
+        Overlay::Form(f) => {
+            let (lines, selected) = form::lines(model, f, width);
+            (form::title(f), Tone::Plain, lines, selected)
+        }
+        Overlay::Picker(p) => {
+            let (lines, selected) = picker::lines(model, p, width);
+            ("Adopt a tmux session".to_owned(), Tone::Plain, lines, selected)
+        }
         Overlay::Ask(a) => ("Extend".to_owned(), Tone::Plain, ask::lines(model, a, width), None),
         Overlay::Palette(p) => {
             let (lines, selected) = palette::lines(model, p, width);
@@ -119,6 +127,8 @@ fn scroll(overlay: &Overlay) -> usize {
         Overlay::Reader(r) => r.scroll,
         Overlay::Quit(q) => q.scroll,
         Overlay::Launch(l) => l.top,
+        Overlay::Form(f) => f.top,
+        Overlay::Picker(p) => p.top,
         Overlay::Palette(p) => p.top,
         Overlay::Ask(_) | Overlay::Error(_) => 0,
     }

@@ -8,7 +8,7 @@ use super::super::glyph;
 pub(super) const UNKNOWN: &str = glyph::UNKNOWN;
 
 /// Returns a size in at most five characters, for example `812M` or `1.2G`.
-pub(super) fn bytes(value: Option<u64>) -> String {
+pub(in super::super) fn bytes(value: Option<u64>) -> String {
     let Some(value) = value.map(u128::from) else { return UNKNOWN.to_owned() };
     // The value in tenths of the unit `1 << (10 * power)`, rounded.
     let tenths = |power: usize| (value * 10 + (1 << (10 * power)) / 2) >> (10 * power);

@@ -18,7 +18,7 @@ pub(super) fn lines(model: &Model, many: &Many, width: u16) -> Vec<Line<'static>
             ManyAct::Act(Act::Stop) => "ends what is listed, politely at first, with KILL after the grace",
             ManyAct::Act(Act::Force) => "ends what is listed with KILL at once",
             ManyAct::Act(Act::Sweep | Act::Reap) => "ends what earlier stops left behind",
-            ManyAct::Act(Act::Restart) => "ends what is listed, then starts each session again",
+            ManyAct::Act(Act::Restart | Act::Replace) => "ends what is listed, then starts each session again",
             ManyAct::Dismiss => "forgets those that are over; their logs stay",
         };
         doc.text(0, what, theme.dim());

@@ -55,6 +55,7 @@ fn about(model: &Model, preview: &Preview) -> String {
         Act::Sweep => "ends what earlier stops left behind",
         Act::Reap => "ends what is left of sessions without a manager; only what is verified",
         Act::Restart => "ends what is listed, then starts the session again",
+        Act::Replace => "ends what is listed, then launches what the form asks for in its place",
     };
     if place.is_empty() { what.to_owned() } else { format!("{place} {DOT} {what}") }
 }

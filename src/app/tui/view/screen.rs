@@ -129,6 +129,10 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let mut detail = detail.map(|(_, why)| format!(" {why}")).unwrap_or_default();
     if let Some(suggest) = &session.suggest {
         let _ignored = write!(detail, "; {}", suggest.text);
+        // First, so that a long reason does not push it out.
+        if suggest.command.is_some() {
+            detail.insert_str(0, " (F opens a fix)");
+        }
     }
     parts.push((&detail, theme.dim()));
     parts.push((&facts, theme.dim()));

@@ -45,6 +45,12 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
             Some(Overlay::Reader(r)) => r.scroll = follow(r.scroll, None, count, height),
             Some(Overlay::Quit(q)) => q.scroll = follow(q.scroll, None, count, height),
             Some(Overlay::Palette(p)) => p.top = follow(p.top, selected, count, height),
+            Some(Overlay::Form(f)) => {
+                // What is offered and what is wrong belong to their line.
+                let range = selected.map(|range| range.start..(range.start + super::form::rows(f, height)).min(count));
+                f.top = follow(f.top, range, count, height);
+            }
+            Some(Overlay::Picker(p)) => p.top = follow(p.top, selected, count, height),
             Some(Overlay::Launch(l)) => l.top = follow(l.top, selected, count, height),
             Some(Overlay::Ask(_) | Overlay::Error(_)) | None => {}
         }

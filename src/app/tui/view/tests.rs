@@ -7,7 +7,7 @@ use ratatui::layout::{Position, Rect};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::app::command::Answer;
-use crate::app::contract::{Phase, SessionRow};
+use crate::app::contract::{LaunchField, Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::app::phase::Suggestion;
@@ -106,7 +106,7 @@ fn servers_on_their_way() {
             (row.phase, row.exit_code) = (Phase::Failed, Some(1));
             row.detail = Some("exit status 1: port 8080 is in use by process 7 (nginx)".into());
             let text = "take another port: 8081 is free".into();
-            row.suggest = Some(Suggestion { text, command: None });
+            row.suggest = Some(Suggestion { text, command: None, first: false });
         });
         bench.send(UiEvent::Sessions(rows));
     });
@@ -341,6 +341,39 @@ fn launch_menu() {
 }
 
 #[test]
+fn launch_form() {
+    check("form", |bench| {
+        bench.send(UiEvent::Recipes(fixtures::rich_recipes()));
+        bench.send(UiEvent::Catalog(Box::new(fixtures::catalog())));
+        bench.press("atiny<Tab><C-u>llama-server -m model");
+    });
+}
+
+#[test]
+fn launch_form_of_a_session() {
+    check("form_of_session", |bench| {
+        let effects = bench.press("E");
+        bench.answer(&effects, Answer::Draft(Box::new(fixtures::draft())));
+        let effects = bench.press("<Enter>");
+        let error = AppError::new(
+            ErrorKind::Failed,
+            "nothing was launched: port 8080 is in use by session embedder (serve-00000002); take another port: 8081 is free",
+        );
+        let result = Err(error.held(LaunchField::Command, Some("serve-00000002".into())));
+        bench.send(UiEvent::Answered { ticket: fixtures::ticket(&effects), result });
+    });
+}
+
+#[test]
+fn picker() {
+    check("picker", |bench| {
+        let effects = bench.press("A");
+        bench.answer(&effects, Answer::TmuxSessions(fixtures::tmux_rows(), Vec::new()));
+        bench.press("j");
+    });
+}
+
+#[test]
 fn command_line() {
     check("command_line", |bench| {
         bench.press("s:llama-server -m モデル.gguf --port 8080");
@@ -379,7 +412,7 @@ fn quit() {
 #[test]
 fn ascii_is_ascii() {
     for (cols, rows) in SIZES {
-        for keys in ["", "x", "?", "s", "e"] {
+        for keys in ["", "x", "?", "s", "e", "a", "A"] {
             let mut bench = Bench::full(cols, rows);
             bench.model.theme = Theme::DARK.in_ascii();
             bench.press(keys);

@@ -60,7 +60,7 @@ fn key(random: &mut Random) -> Input {
         KeyCode::F(5),
         KeyCode::Null,
     ];
-    let letters: Vec<char> = "jkgGudsxXSrztevc?hqynaoOZR: +i界é\\4".chars().collect();
+    let letters: Vec<char> = "jkgGudsxXSrztevc?hqynaoOZR: +i界é\\4AEF=".chars().collect();
     let code = if random.below(3) == 0 { random.pick(&codes) } else { KeyCode::Char(random.pick(&letters)) };
     let modifiers = match random.below(12) {
         0 => KeyModifiers::CONTROL,
@@ -94,7 +94,10 @@ fn answer(random: &mut Random, open: &mut Vec<(u64, Command)>) -> Option<UiEvent
         1 => Err(AppError::new(ErrorKind::Timeout, "too slow\x1b[31m")),
         2 => Ok(Answer::Done),
         _ => Ok(match command {
-            Command::Recipes {} => Answer::Recipes(fixtures::recipes()),
+            Command::Recipes {} => Answer::Recipes(fixtures::rich_recipes()),
+            Command::Draft { .. } => Answer::Draft(Box::new(fixtures::draft())),
+            Command::TmuxSessions {} => Answer::TmuxSessions(fixtures::tmux_rows(), Vec::new()),
+            Command::Restart(request) if request.dry_run == Some(true) => Answer::Receipt(Box::new(fixtures::plan())),
             Command::Screen { .. } => {
                 Answer::Screen(ScreenText { rows: 1, cols: 1, lines: vec!["x".into()], cursor: (0, 0) })
             }
@@ -135,6 +138,7 @@ fn event(context: Context, random: &mut Random, open: &mut Vec<(u64, Command)>) 
         3..=5 => UiEvent::Input(mouse(random)),
         6 => UiEvent::Input(Input::Paste("a\nb\x1b[201~".into())),
         7 if random.below(2) == 0 => UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())),
+        7 if random.below(3) == 0 => UiEvent::Catalog(Box::new(fixtures::catalog())),
         7 => UiEvent::Tick,
         8 => UiEvent::Happened(Event::ProcessGone {
             session: "serve-1a2b3c4d".into(),
@@ -184,6 +188,7 @@ fn ten_thousand_events_do_no_harm() {
                 Effect::Run { ticket, command } => {
                     let confirm = confirmed_by(&command);
                     let dry = matches!(&command, Command::Stop(r) if r.dry_run == Some(true))
+                        || matches!(&command, Command::Restart(r) if r.dry_run == Some(true))
                         || matches!(&command, Command::Sweep(r) if r.dry_run == Some(true))
                         || matches!(&command, Command::Orphans(r) if r.dry_run == Some(true) || r.reap.is_none());
                     let real = matches!(
@@ -205,6 +210,7 @@ fn ten_thousand_events_do_no_harm() {
                 | Effect::Forward(_)
                 | Effect::Suspend
                 | Effect::Notify(_)
+                | Effect::Look(_)
                 | Effect::Redraw
                 | Effect::Quit => {}
             }
@@ -233,9 +239,28 @@ fn every_size_draws_every_dialog() {
         (2, 100),
     ]);
     for (cols, rows) in sizes {
-        for keys in
-            ["", "<Enter>", "<Tab>", "t", "z", "?", "e", "s", "s:abc", "q", "x", "/se", ":st", ":zzz", "w", "  x", "["]
-        {
+        for keys in [
+            "",
+            "<Enter>",
+            "<Tab>",
+            "t",
+            "z",
+            "?",
+            "e",
+            "s",
+            "s:abc",
+            "q",
+            "x",
+            "/se",
+            ":st",
+            ":zzz",
+            "w",
+            "  x",
+            "[",
+            "a",
+            "ati<Right><Tab>",
+            "A",
+        ] {
             let mut bench = Bench::full(cols, rows);
             let effects = bench.press(keys);
             if keys == "[" {

@@ -353,6 +353,8 @@ fn every_binding_is_handled_without_surprise() {
                     Context::Preview => drop(bench.press("x")),
                     Context::Reader => drop(bench.press("?")),
                     Context::Menu => drop(bench.press("s")),
+                    Context::Form => drop(bench.press("a")),
+                    Context::Picker => drop(bench.press("A")),
                     Context::Line => drop(bench.press("s:")),
                     Context::Ask => drop(bench.press("+")),
                     Context::History => drop(bench.freeze("[")),

@@ -1,6 +1,7 @@
 //! What every key, answer and pointer event does.
 
 mod finding;
+mod forms;
 mod fuzz;
 mod history;
 mod keys;

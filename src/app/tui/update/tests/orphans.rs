@@ -107,7 +107,7 @@ fn without_an_orphan_selected_all_are_previewed() {
 fn an_adoption_says_what_it_did() {
     for (adopted, word) in [(true, "is adopted: "), (false, "is not adopted: ")] {
         let mut bench = bench();
-        let effects = bench.press("a");
+        let effects = bench.press("A");
         let expected = OrphansRequest { adopt: Some(true), session: Some(ORPHAN.into()), ..OrphansRequest::default() };
         assert_eq!(commands(&effects), [&Command::Orphans(expected)]);
         let row = Adopted { session: ORPHAN.into(), adopted, reason: "because \x1b[2J".into() };
@@ -116,11 +116,11 @@ fn an_adoption_says_what_it_did() {
         assert!(line.contains(word) && line.ends_with("because \\x1b[2J"), "{line}");
     }
     let mut bench = bench();
-    let effects = bench.press("a");
+    let effects = bench.press("A");
     let error = AppError::new(ErrorKind::NotFound, "no such session");
     bench.send(UiEvent::Answered { ticket: ticket(&effects), result: Err(error) });
     assert_eq!(bench.model.context(), Context::Error);
-    assert_eq!(Bench::empty(80, 24).press("a"), []);
+    assert!(matches!(commands(&Bench::empty(80, 24).press("A"))[..], [Command::TmuxSessions {}]), "there is no orphan");
 }
 
 fn extended(effects: &[Effect]) -> Option<f64> {
@@ -160,7 +160,7 @@ fn more_time_is_asked_for() {
 fn the_footer_offers_reaping_where_an_orphan_is_selected() {
     let mut bench = bench();
     let footer = |bench: &mut Bench| bench.draw().lines().last().unwrap_or_default().to_owned();
-    assert!(footer(&mut bench).contains("O reap  a adopt"), "{}", footer(&mut bench));
+    assert!(footer(&mut bench).contains("O reap  A adopt"), "{}", footer(&mut bench));
     bench.press("g");
     assert!(!footer(&mut bench).contains("reap"), "{}", footer(&mut bench));
 }
