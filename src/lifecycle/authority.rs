@@ -23,6 +23,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{PidfdFlags, pidfd_open};
@@ -30,7 +31,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use super::descriptors::Share;
 use super::guard::Guard;
 use super::identity::{Identity, Pid};
-use super::inspect::{Facts, Inspector, Unreadable};
+use super::inspect::{Facts, Inspector, InspectorKind, Unreadable};
 use super::kill::{pidfd_ended, which_ended};
 use super::verdict::{Seen, Sighting, Verdict, VerdictKind, judge};
 
@@ -52,6 +53,9 @@ pub struct Pinned {
     handle: Handle,
 }
 
+/// A little more than one clock tick (`CLK_TCK` is 100 wherever this runs).
+const TICK: Duration = Duration::from_millis(12);
+
 /// The outcome of pinning.
 #[derive(Debug)]
 pub enum Pin {
@@ -72,6 +76,11 @@ impl Pin {
             Self::Held(_) | Self::Gone | Self::Unreadable(_) => None,
         }
     }
+
+    /// Tells whether another process might still get the same identity.
+    fn is_young(&self) -> bool {
+        matches!(self, Self::Held(pinned) if pinned.identity.pidfd_inode.is_none() && !pinned.facts.settled)
+    }
 }
 
 impl Pinned {
@@ -82,8 +91,17 @@ impl Pinned {
 
     /// Pins processes: opens a pidfd of each, reads its facts, and in the end makes sure that none had ended in
     /// between, for only then do facts belong to a descriptor. One poll(2) asks for all of them.
+    ///
+    /// Without an inode a start names one process only once its clock tick is over: whoever is that young is looked
+    /// at again after it, or a pid that is reused within the tick would have the identity that is recorded here.
     pub fn open_all(inspector: &Inspector, pids: Vec<Pid>) -> Vec<(Pid, Pin)> {
-        let looks: Vec<(Pid, Pin)> = pids.into_iter().map(|pid| (pid, Self::look_at(inspector, pid))).collect();
+        let mut looks: Vec<(Pid, Pin)> = pids.into_iter().map(|pid| (pid, Self::look_at(inspector, pid))).collect();
+        if inspector.kind() == InspectorKind::Procfs && looks.iter().any(|(_, pin)| pin.is_young()) {
+            std::thread::sleep(TICK);
+            for (pid, pin) in looks.iter_mut().filter(|(_, pin)| pin.is_young()) {
+                *pin = Self::look_at(inspector, *pid);
+            }
+        }
         let ended = which_ended(&looks.iter().map(|(_, pin)| pin.alive()).collect::<Vec<_>>());
         looks.into_iter().zip(ended).map(|((pid, pin), ended)| (pid, if ended { Pin::Gone } else { pin })).collect()
     }
@@ -126,6 +144,11 @@ impl Pinned {
     /// Returns who it is.
     pub const fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// Takes over from a later pin of the same identity that no other process can have it any more.
+    pub(super) fn confirm(&mut self, later: &Self) {
+        self.facts.settled |= later.facts.settled && later.identity == self.identity;
     }
 
     /// Returns the facts as they were when it was pinned.
@@ -179,7 +202,11 @@ impl Pinned {
         match inspector.facts(self.identity.pid) {
             // The descriptor's process is gone: whatever has the pid now is not it.
             Ok(_) | Err(_) if ended => (self.seen(&self.facts, true), None),
-            Ok(Some(facts)) => (seen_with(inode, inspector, &facts), Some(facts)),
+            Ok(Some(mut facts)) => {
+                // A token that was read in the tick of its start may be another one's by now.
+                facts.settled &= self.facts.settled;
+                (seen_with(inode, inspector, &facts), Some(facts))
+            }
             Ok(None) => (Sighting::Absent, None),
             Err(_) if matches!(inspector, Inspector::None) => (Sighting::Blind, None),
             Err(error) => (Sighting::Unreadable(error.reason), None),
@@ -303,7 +330,7 @@ mod tests {
     }
 
     fn settle() {
-        std::thread::sleep(std::time::Duration::from_millis(30));
+        std::thread::sleep(Duration::from_millis(30));
     }
 
     fn pid_of(child: &std::process::Child) -> Pid {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
-use super::authority::{Denied, Owned, Pinned, authorize};
+use super::authority::{Denied, authorize};
 use super::clock::timespec;
 use super::guard::Guard;
 use super::identity::Identity;
@@ -69,8 +69,6 @@ pub struct Ended {
 
 /// How often a process without a pidfd is looked at.
 const BARE_POLL: Duration = Duration::from_millis(10);
-/// A little more than one clock tick (`CLK_TCK` is 100 wherever this runs).
-const TICK: Duration = Duration::from_millis(12);
 
 /// Ends the members of a capture that are to be ended. `rescan` captures again.
 pub fn conduct(
@@ -100,13 +98,8 @@ pub fn conduct(
                 teardown.handle(event);
             }
             Step::Rescan(depth) => {
-                let captured = rescan(depth);
-                complete = captured.complete;
-                let targets: Vec<_> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
-                for newcomer in shell.take_in(captured) {
-                    let command = shell.command(&newcomer, stage.inspector);
-                    (stage.observe)(Observed::Newcomer(newcomer, command));
-                }
+                let targets;
+                (targets, complete) = shell.look(depth, rescan, stage);
                 teardown.handle(Event::Scanned { members: targets, complete });
             }
             Step::Empty => {
@@ -179,6 +172,7 @@ impl Shell {
             let identity = member.pinned.identity().clone();
             if let Some(known) = self.members.get_mut(&identity) {
                 known.membership.extend(member.membership);
+                known.pinned.confirm(&member.pinned);
                 continue;
             }
             if member.fate == Fate::End {
@@ -197,6 +191,23 @@ impl Shell {
         new
     }
 
+    /// Captures again; returns those that are to be ended, and whether the table stood still.
+    fn look(
+        &mut self,
+        depth: Depth,
+        rescan: &mut dyn FnMut(Depth) -> Captured,
+        stage: &mut Stage<'_>,
+    ) -> (Vec<Identity>, bool) {
+        let captured = rescan(depth);
+        let complete = captured.complete;
+        let targets = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
+        for newcomer in self.take_in(captured) {
+            let command = self.command(&newcomer, stage.inspector);
+            (stage.observe)(Observed::Newcomer(newcomer, command));
+        }
+        (targets, complete)
+    }
+
     fn signal(&mut self, target: &Identity, signal: Signal, stage: &mut Stage<'_>) -> Event {
         let Some(member) = self.members.get(target) else {
             return Event::Denied(target.clone(), OutcomeKind::Unverifiable, "it is not held".into());
@@ -204,7 +215,7 @@ impl Shell {
         if member.fate != Fate::End {
             return Event::Denied(target.clone(), OutcomeKind::Refused, "it is not to be ended".into());
         }
-        let owned = match settled(&member.pinned, target, stage) {
+        let owned = match authorize(&member.pinned, target, stage.guard, stage.inspector) {
             Ok(owned) => owned,
             Err(Denied::Protected(reason)) => return Event::Denied(target.clone(), OutcomeKind::Refused, reason),
             Err(Denied::Verdict(verdict)) => {
@@ -235,9 +246,11 @@ impl Shell {
 
     /// Kills the cgroup of the session as a whole, if everybody in it is ours to end at this moment.
     fn empty(&mut self, rescan: &mut dyn FnMut(Depth) -> Captured, stage: &mut Stage<'_>) -> Vec<Event> {
-        let Some(leaf) = &stage.leaf else { return vec![Event::Spared] };
+        let Some(leaf) = stage.leaf.take() else { return vec![Event::Spared] };
         let frozen = leaf.freeze();
-        self.take_in(rescan(Depth::Host));
+        // Whoever is found now, while all stand still, is ended with the others: the machine is to know of them.
+        let (members, complete) = self.look(Depth::Host, rescan, stage);
+        let mut events = vec![Event::Scanned { members, complete }];
         let listed = frozen.and_then(|()| leaf.pids()).unwrap_or_default();
         let mut proofs = Vec::new();
         let mut proven = Vec::new();
@@ -250,18 +263,20 @@ impl Shell {
                 proven.push(identity.clone());
             }
         }
-        let delivered = deliver_all(leaf, proofs);
+        let delivered = deliver_all(&leaf, proofs);
         leaf.thaw();
+        stage.leaf = Some(leaf);
         match delivered {
             Ok(via) => {
                 for identity in &proven {
                     (stage.observe)(Observed::Signalled(identity.clone(), Signal::Kill));
                     self.signals.push(sent(identity, Signal::Kill, via));
                 }
-                proven.into_iter().map(|identity| Event::Delivered(identity, Signal::Kill)).collect()
+                events.extend(proven.into_iter().map(|identity| Event::Delivered(identity, Signal::Kill)));
             }
-            Err(_) => vec![Event::Spared],
+            Err(_) => events.push(Event::Spared),
         }
+        events
     }
 
     /// Waits for exits among those who are alive and returns them; empty once `until` has come.
@@ -282,19 +297,6 @@ impl Shell {
                 return ended;
             }
         }
-    }
-}
-
-/// Authorizes, and looks once more after a tick where the only doubt is that the process is too young.
-fn settled<'p>(pinned: &'p Pinned, target: &Identity, stage: &Stage<'_>) -> Result<Owned<'p>, Denied> {
-    let first = authorize(pinned, target, stage.guard, stage.inspector);
-    let young = pinned.identity().pidfd_inode.is_none() && !pinned.facts().settled;
-    match first {
-        Err(Denied::Verdict(verdict)) if verdict.kind == VerdictKind::Unverifiable && young => {
-            std::thread::sleep(TICK);
-            authorize(pinned, target, stage.guard, stage.inspector)
-        }
-        Ok(_) | Err(_) => first,
     }
 }
 

@@ -113,9 +113,13 @@ pub enum Undelivered {
 #[expect(clippy::disallowed_methods, reason = "the kill funnel")]
 #[expect(clippy::needless_pass_by_value, reason = "a proof is used up by the one signal it permits")]
 pub fn deliver(owned: Owned<'_>, signal: Signal) -> Result<Via, Undelivered> {
+    let by_pid = || (rustix::process::kill_process(owned.pid().rustix(), signal.rustix()), Via::Kill);
     let (sent, via) = around(Point::Signal, || match owned.pidfd() {
-        Some(pidfd) => (rustix::process::pidfd_send_signal(pidfd, signal.rustix()), Via::Pidfd),
-        None => (rustix::process::kill_process(owned.pid().rustix(), signal.rustix()), Via::Kill),
+        Some(pidfd) => match rustix::process::pidfd_send_signal(pidfd, signal.rustix()) {
+            Err(error) if is_filtered(error, owned.pid(), pidfd) => by_pid(),
+            sent => (sent, Via::Pidfd),
+        },
+        None => by_pid(),
     });
     match sent {
         Ok(()) => Ok(via),
@@ -123,6 +127,27 @@ pub fn deliver(owned: Owned<'_>, signal: Signal) -> Result<Via, Undelivered> {
         Err(Errno::PERM) => Err(Undelivered::NotPermitted),
         Err(error) => Err(Undelivered::Failed(error)),
     }
+}
+
+/// Tells whether a call was refused to us (seccomp(2) answers what it is told to), rather than a signal to this process.
+/// It is asked for with its pid, which names it as long as it has not ended.
+fn is_filtered(error: Errno, pid: Pid, pidfd: BorrowedFd<'_>) -> bool {
+    let refused = match error {
+        Errno::NOSYS => true,
+        Errno::PERM => rustix::process::test_kill_process(pid.rustix()).is_ok(),
+        _ => false,
+    };
+    refused && !pidfd_ended(pidfd)
+}
+
+/// Tells whether signals can be sent through pidfds here. Asks with one to ourselves that is ignored: rustix sends no
+/// signal 0 this way.
+#[expect(clippy::disallowed_methods, reason = "the kill funnel: ourselves only")]
+pub fn takes_signals_by_pidfd() -> bool {
+    let me = rustix::process::getpid();
+    let sent = pidfd_open(me, PidfdFlags::empty())
+        .and_then(|pidfd| rustix::process::pidfd_send_signal(pidfd, rustix::process::Signal::URG));
+    sent.is_ok()
 }
 
 /// Whether the kernel knows a process with a given pid.

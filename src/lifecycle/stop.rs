@@ -458,7 +458,9 @@ fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspec
         receipt.notes.push("the time of the stop was up before its end".into());
     }
     if result.signals.iter().any(|sent| sent.via == super::receipt::Via::Kill) {
-        receipt.notes.push("no pidfds: verified immediately before kill(2)".into());
+        receipt
+            .notes
+            .push("no signals through pidfds here: each process was verified immediately before kill(2)".into());
     }
     let alive = !receipt.survivors.is_empty() || !receipt.refused.is_empty();
     if result.unsettled && !blind {

@@ -116,6 +116,8 @@ struct Roots {
     /// Numbers of a kernel session and a group that nobody watches any more.
     unwatched: Option<(i32, i32)>,
     known: HashMap<Pid, (Start, BTreeSet<Membership>)>,
+    /// Who the roots and the known are. A pid may be another process's by the time that it is held.
+    claims: HashMap<Pid, Identity>,
     /// The cgroup of the session.
     leaf: Option<Leaf>,
     unbound: Vec<Unreadable>,
@@ -130,7 +132,11 @@ impl Roots {
             if verdict.kind == VerdictKind::Unverifiable {
                 roots.unbound.push(Unreadable { pid: claim.pid, reason: verdict.reason });
             }
-            (verdict.kind == VerdictKind::Owned).then_some(claim.pid)
+            let is_it = verdict.kind == VerdictKind::Owned;
+            if is_it {
+                roots.claims.insert(claim.pid, claim.clone());
+            }
+            is_it.then_some(claim.pid)
         };
         let workload = alive(&scope.workload);
         let warden = alive(&scope.warden);
@@ -151,6 +157,7 @@ impl Roots {
             roots.unwatched = scope.sid.zip(scope.pgid);
         }
         for (identity, membership) in &scope.known {
+            roots.claims.entry(identity.pid).or_insert_with(|| identity.clone());
             let StartToken::Procfs { boot_id, ticks } = &identity.token else {
                 if verify(identity, inspector).kind == VerdictKind::Owned
                     && let StartToken::Ps { lstart } = &identity.token
@@ -165,6 +172,22 @@ impl Roots {
             }
         }
         roots
+    }
+
+    /// Takes note of who was found at a pid. Where that is not who was claimed to have it, nothing follows from the
+    /// pid any more, and the answer is true: the start alone does not tell, for a pid can be reused within a tick.
+    fn is_reused(&mut self, pinned: &Pinned) -> bool {
+        let pid = pinned.identity().pid;
+        if self.claims.get(&pid).is_none_or(|claim| claim.names(pinned.identity())) {
+            return false;
+        }
+        self.claims.remove(&pid);
+        self.known.remove(&pid);
+        self.sids.remove(&pid.raw());
+        self.tree.retain(|root| *root != pid);
+        self.warden = self.warden.filter(|warden| *warden != pid);
+        self.front = self.front.filter(|front| *front != pid);
+        true
     }
 
     fn all(&self) -> Vec<Pid> {
@@ -328,12 +351,12 @@ fn look(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector) -> (C
     if matches!(inspector, Inspector::None) {
         return (Captured::blind(), Aside::default());
     }
-    let roots = Roots::find(scope, inspector);
+    let mut roots = Roots::find(scope, inspector);
     let mut borders = Borders { inspector, guard, seen: HashMap::new() };
     let found = if depth == Depth::Trees && inspector.lists_children() {
-        Found::by_walk(&roots, &mut borders)
+        Found::by_walk(&mut roots, &mut borders)
     } else {
-        Found::by_scan(&roots, &mut borders)
+        Found::by_scan(&mut roots, &mut borders)
     };
     let Found { mut pins, members: found, mut unbound, complete, lists } = found;
     let mut supervisors = Vec::new();
@@ -380,6 +403,7 @@ fn fate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lifecycle::authority::Pin;
 
     fn pid(raw: i32) -> Pid {
         Pid::new(raw).expect("positive")
@@ -522,6 +546,33 @@ mod tests {
         ]);
         let roots = Roots { known, ..Roots::default() };
         check(&roots, &mut |_| Boundary::Inside, &[(40, &[Membership::Tree])]);
+    }
+
+    /// Within the tick of a start a pid can be reused, and both processes have the same start. Only the inode tells.
+    #[test]
+    fn whoever_has_the_pid_and_the_start_of_a_known_process_is_no_member() {
+        let inspector = Inspector::open(None).expect("an inspector");
+        let guard = Guard::new(&inspector);
+        let mut child = std::process::Command::new("setsid").args(["sleep", "60"]).spawn().expect("a child");
+        let raw = i32::try_from(child.id()).expect("a pid");
+        let pinned = match Pinned::open(&inspector, pid(raw)) {
+            Pin::Held(pinned) => pinned,
+            Pin::Gone | Pin::Unreadable(_) => panic!("{raw} cannot be held"),
+        };
+        let itself = pinned.identity().clone();
+        let another = itself.pidfd_inode.map(|inode| Identity { pidfd_inode: Some(inode + 1), ..itself.clone() });
+        for (claim, expected) in [(Some(itself), 1), (another, 0)] {
+            // Without pidfs there is no other one of that identity.
+            let Some(claim) = claim else { continue };
+            for depth in [Depth::Trees, Depth::Host] {
+                let known = vec![(claim.clone(), BTreeSet::from([Membership::Tree]))];
+                let scope = Scope { known, ..Scope::default() };
+                let captured = capture(&scope, depth, &guard, &inspector);
+                assert_eq!((captured.members.len(), captured.complete), (expected, true), "{claim:?} {depth:?}");
+            }
+        }
+        child.kill().expect("it lives");
+        child.wait().expect("it ends");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Batch, Bystanders, Ending, Entry, Host, Launch, PATIENCE, Session, World, assert_ended, came_back, eventually,
-    pids, process_state, python, rows, runs,
+    Batch, Bystanders, Ending, Entry, Filter, Host, Launch, PATIENCE, Session, World, assert_ended, came_back,
+    eventually, pids, process_state, python, rows, runs,
 };
 
 /// Grace where everybody is to die of the first signals: a busy machine must not bring KILL into it.
@@ -114,13 +114,19 @@ fn check_interrupted(world: &World, host: Host, shape: &Shape<'_>, prepare: impl
 
 /// One way through a shape.
 #[derive(Clone, Copy)]
-struct Case {
-    host: Host,
+pub(crate) struct Case {
+    pub(crate) host: Host,
     /// The manager is killed in the middle of the stop.
-    manager_dies: bool,
+    pub(crate) manager_dies: bool,
+    /// What the kernel cannot do.
+    pub(crate) filter: Option<Filter>,
 }
 
 impl Case {
+    fn world(self) -> World {
+        World::behind(self.filter)
+    }
+
     /// Checks a shape; there is a receipt where the manager lived to give one.
     fn check(
         self,
@@ -132,7 +138,11 @@ impl Case {
             check_interrupted(world, self.host, shape, prepare);
             return None;
         }
-        Some(check(world, self.host, shape, prepare))
+        let receipt = check(world, self.host, shape, prepare);
+        let fell_back =
+            rows(&receipt, "notes").any(|note| note.as_str().unwrap().contains("immediately before kill(2)"));
+        assert_eq!(fell_back, self.filter.is_some(), "{receipt:#}");
+        Some(receipt)
     }
 }
 
@@ -167,22 +177,22 @@ macro_rules! in_every_way {
 
             #[test]
             fn in_a_pty() {
-                super::$name(Case { host: Host::Pty, manager_dies: false });
+                super::$name(Case { host: Host::Pty, manager_dies: false, filter: None });
             }
 
             #[test]
             fn in_tmux() {
-                super::$name(Case { host: Host::Tmux, manager_dies: false });
+                super::$name(Case { host: Host::Tmux, manager_dies: false, filter: None });
             }
 
             #[test]
             fn in_a_pty_whose_owner_dies() {
-                super::$name(Case { host: Host::Pty, manager_dies: true });
+                super::$name(Case { host: Host::Pty, manager_dies: true, filter: None });
             }
 
             #[test]
             fn in_tmux_whose_manager_dies() {
-                super::$name(Case { host: Host::Tmux, manager_dies: true });
+                super::$name(Case { host: Host::Tmux, manager_dies: true, filter: None });
             }
         })*
     };
@@ -193,26 +203,26 @@ in_every_way! {
     stopped_child birth_on_term root_gone nohup nested deaf_to_hup deaf_to_both zombie_child zombie_root browser
 }
 
-fn plain_child(case: Case) {
-    let world = World::new();
+pub(crate) fn plain_child(case: Case) {
+    let world = case.world();
     let script = world.shell("log root; (leaf child); true");
     case.check(&world, &Shape::mild(&["bash", &script], &["root", "child"]), as_it_is);
 }
 
-fn background_child(case: Case) {
-    let world = World::new();
+pub(crate) fn background_child(case: Case) {
+    let world = case.world();
     let script = world.shell("log root; (leaf child) & wait");
     case.check(&world, &Shape::mild(&["sh", &script], &["root", "child"]), as_it_is);
 }
 
-fn deaf_parent_and_child(case: Case) {
-    let world = World::new();
+pub(crate) fn deaf_parent_and_child(case: Case) {
+    let world = case.world();
     let script = world.shell("trap '' TERM; log root; (leaf child) & wait");
     case.check(&world, &Shape::stubborn(&["bash", &script], &["root", "child"]), as_it_is);
 }
 
 fn other_groups(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let script = world.shell("log root; (leaf back) & (leaf front); true");
     let line = format!(". {script}");
     let argv = ["bash", "--norc", "-ic", &line];
@@ -223,8 +233,8 @@ fn other_groups(case: Case) {
     });
 }
 
-fn own_session(case: Case) {
-    let world = World::new();
+pub(crate) fn own_session(case: Case) {
+    let world = case.world();
     let inner = world.shell("log inner; (leaf deep) & wait");
     let script = world.shell(&format!("log root; setsid bash {inner} & wait"));
     case.check(&world, &Shape::mild(&["bash", &script], &["root", "inner", "deep"]), |world, _, _| {
@@ -234,7 +244,7 @@ fn own_session(case: Case) {
 }
 
 fn daemon_of(case: Case, how: &str) {
-    let world = World::new();
+    let world = case.world();
     let inner = world.shell("log daemon; (leaf deep) & wait");
     let middle = world.shell(&format!("log middle; {how} bash {inner} < /dev/null > /dev/null 2>&1 &"));
     let script = world.shell(&format!("log root; bash {middle}; (leaf child); true"));
@@ -247,7 +257,7 @@ fn daemon_of(case: Case, how: &str) {
     assert!(came_back(row), "{row}");
 }
 
-fn daemon(case: Case) {
+pub(crate) fn daemon(case: Case) {
     daemon_of(case, "setsid");
 }
 
@@ -255,8 +265,8 @@ fn daemon_without_environment(case: Case) {
     daemon_of(case, "env -i PATH=/usr/bin:/bin setsid");
 }
 
-fn stopped_child(case: Case) {
-    let world = World::new();
+pub(crate) fn stopped_child(case: Case) {
+    let world = case.world();
     let script = world.shell("log root; (log child; kill -STOP $BASHPID; exec sleep 200) & (leaf other) & wait");
     let Some(receipt) =
         case.check(&world, &Shape::mild(&["bash", &script], &["root", "child", "other"]), |world, _, _| {
@@ -274,8 +284,8 @@ fn stopped_child(case: Case) {
     assert_eq!(sent, ["TERM", "CONT"]);
 }
 
-fn birth_on_term(case: Case) {
-    let world = World::new();
+pub(crate) fn birth_on_term(case: Case) {
+    let world = case.world();
     let script = world.shell("trap '(leaf born) & wait' TERM; log root; (leaf child) & wait; wait; wait");
     let argv = ["bash", script.as_str()];
     let shape = Shape { births: true, ..Shape::mild(&argv, &["root", "child"]) };
@@ -289,7 +299,7 @@ fn birth_on_term(case: Case) {
 
 /// The pane's own program has exited; what it left behind still belongs to the session.
 fn root_gone(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let script = world.shell("log root; trap '' HUP; (leaf child) < /dev/null > /dev/null 2>&1 & exit 3");
     let argv = ["bash", script.as_str()];
     let shape = Shape { gone: &["root"], ..Shape::mild(&argv, &["root", "child"]) };
@@ -300,14 +310,14 @@ fn root_gone(case: Case) {
 }
 
 fn nohup(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let inner = world.shell("leaf child");
     let script = world.shell(&format!("log root; nohup bash {inner} > /dev/null 2>&1 & wait"));
     case.check(&world, &Shape::mild(&["bash", &script], &["root", "child"]), as_it_is);
 }
 
 fn nested(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let leaf = world.shell("log inner; (leaf deep) & wait");
     let middle = world.shell(&format!("log middle; sh {leaf}; true"));
     let script = world.shell(&format!("log root; sh {middle}; true"));
@@ -315,14 +325,14 @@ fn nested(case: Case) {
 }
 
 fn deaf_to_hup(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let script = world.shell("trap '' HUP; log root; (leaf child) & wait");
     case.check(&world, &Shape::mild(&["bash", &script], &["root", "child"]), as_it_is);
 }
 
 /// An agent is hung up as well as told; this one hears neither.
 fn deaf_to_both(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let script = world.shell("trap '' HUP TERM; log root; (leaf child) & wait");
     let argv = ["bash", script.as_str()];
     let shape = Shape { kind: "agent", ..Shape::stubborn(&argv, &["root", "child"]) };
@@ -351,7 +361,7 @@ fn is_a_zombie_leader(world: &World) {
 }
 
 fn zombie_child(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let zombie = world.python(ZOMBIE);
     let script = world.shell(&format!("log root; {} {zombie} & wait", python()));
     let shape = Shape::mild(&["bash", &script], &["root", "zombie", "child"]);
@@ -359,7 +369,7 @@ fn zombie_child(case: Case) {
 }
 
 fn zombie_root(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let zombie = world.python(ZOMBIE);
     let shape = Shape::mild(&[python(), &zombie], &["zombie", "child"]);
     case.check(&world, &shape, |world, _, _| is_a_zombie_leader(world));
@@ -367,7 +377,7 @@ fn zombie_root(case: Case) {
 
 /// Many helpers in kernel sessions of their own, one of them double-forked, some deaf.
 fn browser(case: Case) {
-    let world = World::new();
+    let world = case.world();
     let helper = world.shell("log helper; (leaf deep) & wait");
     let deaf = world.shell("trap '' TERM HUP; log deaf; (leaf deep) & wait");
     let crash = world.shell("leaf crash");

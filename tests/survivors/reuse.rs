@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use crate::matrix::in_both;
 use crate::support::{Batch, Entry, Held, Host, Session, World, eventually, is_root, pids, python, rows, skip};
 
+mod steps;
+
 in_both! { of_the_workload of_a_child_in_the_grace }
 
 /// A manager in a pid namespace. All pids of the ledger and of answers are those inside.

@@ -3,9 +3,8 @@
 use super::Inner;
 use super::host_checks::{cgroup, clock, directory, logind};
 use crate::app::command::{Check, CheckState};
-use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::InspectorKind;
-use crate::lifecycle::kill::{Existence, probe};
+use crate::lifecycle::kill::takes_signals_by_pidfd;
 use crate::tmux::Probe;
 
 impl Inner {
@@ -119,16 +118,15 @@ impl Inner {
 }
 
 fn pidfd_check(inner: &Inner) -> Check {
-    let me = Pid::new(rustix::process::getpid().as_raw_nonzero().get());
-    match me.map(probe) {
-        Some(Existence::Present) if inner.me.pidfd_inode.is_some() => ok("pidfd", "with pidfs: identities are exact"),
-        Some(Existence::Present) => {
+    match (takes_signals_by_pidfd(), inner.me.pidfd_inode) {
+        (true, Some(_)) => ok("pidfd", "with pidfs: identities are exact"),
+        (true, None) => {
             warn("pidfd", "without pidfs: a pid reused within one tick is told by waiting a tick", "Linux 6.9 or later")
         }
-        Some(Existence::Absent | Existence::Unknown(_)) | None => warn(
+        (false, _) => warn(
             "pidfd",
-            "not available: each process is verified immediately before kill(2)",
-            "Linux 5.3 or later, without a filter on pidfd_open",
+            "no signals through pidfds: each process is verified immediately before kill(2)",
+            "Linux 5.3 or later, without a filter on pidfd_open and pidfd_send_signal",
         ),
     }
 }

@@ -298,3 +298,30 @@ fn a_table_that_does_not_stand_still_is_not_taken_for_an_empty_one() {
         assert!(world.now - world.start <= GRACE + KILL_WINDOW, "{:?}", world.now - world.start);
     }
 }
+
+/// Somebody is found only when all stand still: who is killed with the others is in the outcomes, too.
+#[test]
+fn whoever_is_found_while_the_cgroup_is_emptied_has_an_outcome() {
+    let now = Instant::now();
+    let deaf = Ladder { grace: Duration::ZERO, kill_window: Duration::ZERO, ..Ladder::terminal(Duration::ZERO) };
+    let mut teardown = Teardown::new(deaf, [identity(2)]).with_cgroup(true);
+    let scanned =
+        |raws: &[i32]| Event::Scanned { members: raws.iter().map(|raw| identity(*raw)).collect(), complete: true };
+    loop {
+        match teardown.poll_step(now) {
+            Step::Signal(target, signal) => teardown.handle(Event::Delivered(target, signal)),
+            Step::Rescan(_) => teardown.handle(scanned(&[2])),
+            Step::Empty => break,
+            Step::Wait(_) | Step::Done => panic!("the cgroup is not emptied"),
+        }
+    }
+    teardown.handle(scanned(&[2, 3]));
+    for raw in [2, 3] {
+        teardown.handle(Event::Delivered(identity(raw), Signal::Kill));
+    }
+    for identity in teardown.alive() {
+        teardown.handle(Event::Exited(identity));
+    }
+    let states: Vec<_> = teardown.targets().map(|(identity, state)| (identity.pid.raw(), state.clone())).collect();
+    assert_eq!(states, [(2, State::Exited), (3, State::Exited)]);
+}

@@ -37,7 +37,7 @@ impl Found {
 
     /// Pins every process on the way and follows its children, until each list of children was read after the
     /// last process had been pinned, and named nobody new.
-    pub(super) fn by_walk(roots: &Roots, borders: &mut Borders<'_>) -> Self {
+    pub(super) fn by_walk(roots: &mut Roots, borders: &mut Borders<'_>) -> Self {
         let inspector = borders.inspector;
         let mut found = Self::nothing(roots);
         let mut lists = Vec::<List>::new();
@@ -76,7 +76,7 @@ impl Found {
     }
 
     /// Pins these processes and returns those whose children are ours, with their numbers of threads.
-    fn pin(&mut self, pids: Vec<Pid>, roots: &Roots, borders: &mut Borders<'_>) -> Vec<(Pid, u32)> {
+    fn pin(&mut self, pids: Vec<Pid>, roots: &mut Roots, borders: &mut Borders<'_>) -> Vec<(Pid, u32)> {
         let mut parents = Vec::with_capacity(pids.len());
         for (pid, pin) in Pinned::open_all(borders.inspector, pids) {
             let pinned = match pin {
@@ -87,6 +87,9 @@ impl Found {
                     continue;
                 }
             };
+            if roots.is_reused(&pinned) {
+                continue;
+            }
             let facts = pinned.facts();
             let ours = Some(pid) == roots.warden || Some(pid) == roots.front;
             if ours || borders.of(facts).0 == Boundary::Inside {
@@ -107,7 +110,7 @@ impl Found {
     /// Reads the whole table, pins the members, and reads it again until two reads agree. Where the kernel lists
     /// children, they are walked first: a process that forks and leaves may be faster than a read of the table,
     /// but it is never off the list of its parent or of its warden.
-    pub(super) fn by_scan(roots: &Roots, borders: &mut Borders<'_>) -> Self {
+    pub(super) fn by_scan(roots: &mut Roots, borders: &mut Borders<'_>) -> Self {
         let inspector = borders.inspector;
         let walked = inspector.lists_children().then(|| Self::by_walk(roots, borders));
         let stood_still = walked.as_ref().is_none_or(|walked| walked.complete);
@@ -145,6 +148,8 @@ impl Found {
             let changed = !new.is_empty();
             for (pid, pin) in Pinned::open_all(inspector, new) {
                 match pin {
+                    // The next read does without it.
+                    Pin::Held(pinned) if roots.is_reused(&pinned) => {}
                     Pin::Held(pinned) => drop(found.pins.insert(pid, pinned)),
                     Pin::Gone => drop(found.pins.remove(&pid)),
                     Pin::Unreadable(error) => drop(found.unbound.insert(pid, error)),

@@ -83,7 +83,7 @@ pub(crate) fn assert_signals(
         assert!(allowed(&key), "a signal to none of the fixture's: {row}\n{receipt:#}");
         assert!(!strangers.contains(&key), "a signal to a stranger: {row}\n{receipt:#}");
         assert!(!bystanders.pids().contains(&key.0), "a signal to a bystander: {row}\n{receipt:#}");
-        assert!(row["via"] == "pidfd" || (all_have_cgroups() && row["via"] == "cgroup"), "{row}");
+        assert!(row["via"] == world.via() || (all_have_cgroups() && row["via"] == "cgroup"), "{row}");
     }
 }
 

@@ -12,12 +12,14 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::PATIENCE;
 
-/// One line of the ledger: who started, when (field 22 of its stat), and as what.
+/// One line of the ledger: who started, when (field 22 of its stat), and as what; and, where its fixture knows it,
+/// which it is (the inode of its pidfd).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Entry {
     pub(crate) pid: i32,
     pub(crate) ticks: u64,
     pub(crate) role: String,
+    inode: Option<u64>,
 }
 
 impl Entry {
@@ -29,7 +31,7 @@ impl Entry {
 
     /// Returns who this pid is now.
     pub(crate) fn of_pid(pid: i32, role: &str) -> Option<Self> {
-        Some(Self { pid, ticks: stat_field(pid, 22)?.parse().ok()?, role: role.to_owned() })
+        Some(Self { pid, ticks: stat_field(pid, 22)?.parse().ok()?, role: role.to_owned(), inode: None })
     }
 }
 
@@ -46,6 +48,8 @@ impl Held {
         let pidfd = Pid::from_raw(entry.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         // The descriptor came first: if the start fits now, it is that process's.
         let pidfd = pidfd.filter(|_| stat_field(entry.pid, 22).is_some_and(|ticks| ticks == entry.ticks.to_string()));
+        let is_it = |pidfd: &OwnedFd| entry.inode.is_none_or(|inode| rustix::fs::fstat(pidfd).unwrap().st_ino == inode);
+        let pidfd = pidfd.filter(is_it);
         Self { entry, pidfd }
     }
 
@@ -98,7 +102,9 @@ impl Ledger {
         for line in whole.lines() {
             let mut words = line.split(' ');
             let (pid, ticks) = (words.next().unwrap().parse().unwrap(), words.next().unwrap().parse().unwrap());
-            let entry = Entry { pid, ticks, role: words.next().unwrap().to_owned() };
+            let role = words.next().unwrap().to_owned();
+            let inode = words.next().map(|word| word.parse().unwrap());
+            let entry = Entry { pid, ticks, role, inode };
             held.entry((pid, ticks)).or_insert_with(|| Held::open(entry));
         }
         held.values().map(|held| held.entry.clone()).collect()

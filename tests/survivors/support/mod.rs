@@ -10,8 +10,10 @@ mod world;
 pub(crate) use aftermath::settle;
 pub(crate) use batch::Batch;
 pub(crate) use check::{Ending, assert_ended, came_back, pids, rows};
-pub(crate) use ledger::{Entry, Held, eventually, process_state};
-pub(crate) use world::{Bystanders, CGROUP, Host, Launch, Session, World, is_root, python, runs, skip};
+pub(crate) use ledger::{Entry, Held, Ledger, eventually, process_state};
+pub(crate) use world::{
+    Bystanders, CGROUP, Filter, Host, Launch, Session, World, all_have_cgroups, is_root, python, runs, skip,
+};
 
 /// How long anything may take before a test gives up. Nothing is measured by it.
 pub(crate) const PATIENCE: std::time::Duration = std::time::Duration::from_secs(40);

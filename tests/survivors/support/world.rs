@@ -33,6 +33,15 @@ impl Host {
     }
 }
 
+/// What the kernel of a test cannot do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// What it answers: 38 is `ENOSYS`, 1 is `EPERM`.
+    pub(crate) errno: i32,
+    /// To which calls.
+    pub(crate) calls: &'static str,
+}
+
 /// How a session is launched.
 pub(crate) struct Launch<'a> {
     pub(crate) host: Host,
@@ -63,10 +72,16 @@ pub(crate) struct World {
     /// Processes beside the ledger that are to be ended.
     others: RefCell<Vec<Held>>,
     scripts: Cell<u32>,
+    filter: Option<Filter>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::behind(None)
+    }
+
+    /// Returns a world in which all managers, and what they start, are behind a filter.
+    pub(crate) fn behind(filter: Option<Filter>) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let unique = format!("{}{:03}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         // A short path: a socket's may have 107 bytes.
@@ -81,8 +96,10 @@ impl World {
             strangers: everybody(),
             others: RefCell::default(),
             scripts: Cell::new(0),
+            filter,
             dir,
         };
+        std::fs::write(world.path("filter.py"), include_str!("filter.py")).unwrap();
         world.recipes("");
         world
     }
@@ -142,7 +159,20 @@ impl World {
     pub(crate) fn binary(&self) -> Vec<String> {
         let state = self.path("state").to_str().unwrap().to_owned();
         let binary = env!("CARGO_BIN_EXE_cookbook-tui").to_owned();
-        vec![binary, "--state-dir".to_owned(), state, "--tmux-socket".to_owned(), self.socket.clone()]
+        let mut argv = self.filter.map(|filter| self.filtered(filter)).unwrap_or_default();
+        argv.extend([binary, "--state-dir".to_owned(), state, "--tmux-socket".to_owned(), self.socket.clone()]);
+        argv
+    }
+
+    /// Returns the arguments that put the program that follows them behind a filter.
+    pub(crate) fn filtered(&self, filter: Filter) -> Vec<String> {
+        let script = self.path("filter.py").to_str().unwrap().to_owned();
+        vec![python().to_owned(), "-I".to_owned(), script, filter.errno.to_string(), filter.calls.to_owned()]
+    }
+
+    /// Returns by which call signals are sent in this world.
+    pub(crate) fn via(&self) -> &'static str {
+        if self.filter.is_some() { "kill" } else { "pidfd" }
     }
 
     /// Returns a command in the environment of this test.
@@ -229,6 +259,11 @@ impl World {
 
     fn launch_request(&self, batch: &mut Batch, request: Value) -> Session {
         let launched = batch.ok(request);
+        self.launched(batch, &launched)
+    }
+
+    /// Takes in what a launch has answered.
+    pub(crate) fn launched(&self, batch: &mut Batch, launched: &Value) -> Session {
         let id = launched["session"].as_str().unwrap().to_owned();
         let in_tmux = launched["tmux"]["session_id"].as_str().map(str::to_owned);
         let tree = batch.ok(json!({ "cmd": "tree", "session": id }));
@@ -381,7 +416,7 @@ fn everybody() -> BTreeSet<(i32, String)> {
 }
 
 /// Tells whether every session of the tests is to have a cgroup.
-pub(super) fn all_have_cgroups() -> bool {
+pub(crate) fn all_have_cgroups() -> bool {
     std::env::var_os("SURVIVORS_CGROUP").is_some()
 }
 
