@@ -44,6 +44,7 @@
 mod adopted;
 mod ceilings;
 mod cgroups;
+mod chaos;
 mod clock;
 mod cookbook;
 mod crash;

@@ -279,7 +279,12 @@ fn close_tmux(inner: &Inner, record: &TmuxRecord, captured: &Captured) -> Result
     };
     let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
     match server.kill_session(&session, record.server.pid, captured) {
-        Ok(Closed::Killed | Closed::AlreadyGone) => Ok(()),
+        Ok(Closed::AlreadyGone) => Ok(()),
+        // Whoever said so may be no tmux at all.
+        Ok(Closed::Killed) => match panes(inner, record)?.len() {
+            0 => Ok(()),
+            left => Err(format!("tmux was told to close its session, and still lists {left} panes of it")),
+        },
         Ok(Closed::NoServer) if leaves(inner, record) => Ok(()),
         Ok(Closed::NoServer) => match server_state(inner, record) {
             ServerState::Unknown(reason) => Err(reason),
