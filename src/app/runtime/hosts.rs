@@ -281,9 +281,10 @@ fn close_tmux(inner: &Inner, record: &TmuxRecord, captured: &Captured) -> Result
     match server.kill_session(&session, record.server.pid, captured) {
         Ok(Closed::AlreadyGone) => Ok(()),
         // Whoever said so may be no tmux at all.
-        Ok(Closed::Killed) => match panes(inner, record)?.len() {
-            0 => Ok(()),
-            left => Err(format!("tmux was told to close its session, and still lists {left} panes of it")),
+        Ok(Closed::Killed) => match server.panes(&session) {
+            Err(TmuxError::NoSession(_) | TmuxError::NoServer { .. } | TmuxError::ServerLost(_)) => Ok(()),
+            Ok(rows) => Err(format!("tmux was told to close its session, and still lists {} panes of it", rows.len())),
+            Err(error) => Err(error.to_string()),
         },
         Ok(Closed::NoServer) if leaves(inner, record) => Ok(()),
         Ok(Closed::NoServer) => match server_state(inner, record) {
