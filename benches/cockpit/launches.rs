@@ -39,11 +39,15 @@ pub(crate) fn launches() {
         }
         count += 1;
     }
-    row("launch of true in a PTY (bare: spawn and wait)", median(&mut pty), median(&mut bare), "");
+    let (ours, others) = (median(&mut pty), median(&mut bare));
+    row("launch of true in a PTY (bare: spawn and wait)", ours, others, "");
+    alone("added to a launch in a PTY", &show(ours.saturating_sub(others)), "5 ms");
     let stop_bare = median(&mut stop_bare);
     row("stop of sleep in a PTY (bare: spawn, kill, wait)", median(&mut stop_pty), stop_bare, "");
     if has_tmux {
-        row("launch of true in tmux (bare: tmux new-session -d)", median(&mut tmux), median(&mut client), "");
+        let (ours, others) = (median(&mut tmux), median(&mut client));
+        row("launch of true in tmux (bare: tmux new-session -d)", ours, others, "");
+        alone("added to a launch in tmux", &show(ours.saturating_sub(others)), "");
         row("stop of sleep in tmux (bare: spawn, kill, wait)", median(&mut stop_tmux), stop_bare, "");
     } else {
         println!("tmux is not installed: skipped");

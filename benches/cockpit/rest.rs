@@ -32,6 +32,7 @@ pub(crate) fn idle() {
     }
     let cockpit = open(&place);
     rest("in tmux", &cockpit, "0.5 %", "200 B/s");
+    memory_of_stages(&place);
     quit(cockpit);
     stop_all(&place);
 }
@@ -73,7 +74,19 @@ fn memory(cockpit: &Terminal) {
     alone("resident memory of the manager", &kib(manager, "status", "VmRSS:"), "");
     alone("private memory of the manager", &kib(manager, "smaps_rollup", "Private_"), "");
     alone("resident memory of one warden", &kib(warden, "status", "VmRSS:"), "");
-    alone("private memory of one warden", &kib(warden, "smaps_rollup", "Private_"), "");
+    alone("private memory of one warden", &kib(warden, "smaps_rollup", "Private_"), "1024 KiB");
+}
+
+/// In tmux a session has a front as well.
+fn memory_of_stages(place: &Place) {
+    let mut batch = place.batch();
+    let list = batch.ask(&serde_json::json!({"cmd": "list"}));
+    let tree = batch.ask(&serde_json::json!({"cmd": "tree", "session": list["sessions"][0]["session"]}));
+    for (name, stage) in [("front", "__front"), ("warden", "__warden")] {
+        let pids = tree["supervisors"].as_array().unwrap().iter().map(|row| row["pid"].as_u64().unwrap());
+        let pid = pids.map(|pid| u32::try_from(pid).unwrap()).find(|pid| is_stage(*pid, stage)).unwrap();
+        alone(&format!("private memory of one {name} in tmux"), &kib(pid, "smaps_rollup", "Private_"), "1024 KiB");
+    }
 }
 
 /// Sums the lines of a file of /proc that begin so.
@@ -107,8 +120,12 @@ fn descendants(pid: u32) -> Vec<u32> {
 }
 
 fn is_warden(pid: u32) -> bool {
+    is_stage(pid, "__warden")
+}
+
+fn is_stage(pid: u32, stage: &str) -> bool {
     let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    command.split(|byte| *byte == 0).nth(1) == Some(b"__warden")
+    command.split(|byte| *byte == 0).nth(1) == Some(stage.as_bytes())
 }
 
 /// Returns the processor time of processes so far, without that of their children.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 
-use super::authority::{Denied, authorize};
+use super::authority::{Denied, Pinned, authorize};
 use super::clock::timespec;
 use super::guard::Guard;
 use super::identity::Identity;

@@ -242,4 +242,81 @@ impl Receipt {
             && self.refused.is_empty()
             && self.still_held.is_empty()
     }
+
+    /// Returns why a record of the session is still needed after this: what is known of whom, in words.
+    pub fn why_left(&self) -> (VerdictKind, String) {
+        let alive = [
+            (OutcomeKind::Survived, VerdictKind::Owned, "survived"),
+            (OutcomeKind::Unverifiable, VerdictKind::Unverifiable, "cannot be verified"),
+            (OutcomeKind::Refused, VerdictKind::Owned, "must not be signalled"),
+        ];
+        for (kind, verdict, what) in alive {
+            if let Some(row) = self.outcomes.iter().find(|row| row.outcome == kind) {
+                let why = row.reason.as_deref().unwrap_or("nobody knows why");
+                return (verdict, format!("pid {} {what}: {why}", row.pid));
+            }
+        }
+        let ended = self.dead == Some(true) && self.host_closed;
+        if let Some(row) = self.escapees.iter().chain(&self.kept).next().filter(|_| ended) {
+            let why = row.reason.as_deref().unwrap_or("on purpose");
+            return (VerdictKind::Owned, format!("pid {} was left alive: {why}", row.pid));
+        }
+        let reason = self.notes.first().cloned().unwrap_or_else(|| "its host is still open".into());
+        (VerdictKind::Unverifiable, reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(pid: i32, outcome: OutcomeKind) -> Outcome {
+        let pid = Pid::new(pid).expect("positive");
+        Outcome { pid, start_token: None, command: None, outcome, reason: Some("of old".into()) }
+    }
+
+    /// Somebody who lives is named before anything else; whoever was left alive on purpose keeps a verdict that
+    /// says so, whatever they hold on to.
+    #[test]
+    fn the_reason_for_a_record_names_who_is_left() {
+        let check = |change: &dyn Fn(&mut Receipt), expected: (VerdictKind, &str)| {
+            let ended = [outcome(6, OutcomeKind::Exited), outcome(7, OutcomeKind::AlreadyGone)].into();
+            let mut receipt = Receipt { outcomes: ended, notes: vec!["a note".into()], ..Receipt::default() };
+            change(&mut receipt);
+            let (verdict, reason) = receipt.why_left();
+            assert_eq!((verdict, reason.as_str()), expected);
+        };
+        check(
+            &|receipt| {
+                receipt.outcomes.push(outcome(8, OutcomeKind::Unverifiable));
+                receipt.outcomes.push(outcome(9, OutcomeKind::Survived));
+            },
+            (VerdictKind::Owned, "pid 9 survived: of old"),
+        );
+        check(
+            &|receipt| receipt.outcomes.push(outcome(8, OutcomeKind::Unverifiable)),
+            (VerdictKind::Unverifiable, "pid 8 cannot be verified: of old"),
+        );
+        check(
+            &|receipt| receipt.outcomes.push(outcome(8, OutcomeKind::Refused)),
+            (VerdictKind::Owned, "pid 8 must not be signalled: of old"),
+        );
+        check(&|_| {}, (VerdictKind::Unverifiable, "a note"));
+        check(&|receipt| receipt.notes.clear(), (VerdictKind::Unverifiable, "its host is still open"));
+        let left_alive = |receipt: &mut Receipt| {
+            let pid = Pid::new(8).expect("positive");
+            let row = Bystander { pid, start_token: None, command: String::new(), reason: Some("a daemon".into()) };
+            receipt.kept.push(row);
+            receipt.still_held.push(StillHeld { port: Some(80), gpu_bytes: None, by: "pid 8".into() });
+            (receipt.dead, receipt.host_closed) = (Some(true), true);
+        };
+        check(&left_alive, (VerdictKind::Owned, "pid 8 was left alive: a daemon"));
+        check(
+            &|receipt| {
+                left_alive(receipt);
+                receipt.host_closed = false;
+            },
+            (VerdictKind::Unverifiable, "a note"),
+        );
+    }
 }

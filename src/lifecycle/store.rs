@@ -140,6 +140,16 @@ impl Store {
         Ok(Durable { session: tether.session.clone() })
     }
 
+    /// Writes the tether of a new session, and makes its lock: on a disk that takes no writes any more there would be
+    /// none, and without one nobody could end it.
+    ///
+    /// # Errors
+    /// As [`Self::save`]; nothing is left of it then.
+    pub fn begin(&self, tether: &Tether) -> io::Result<Durable> {
+        let begun = self.lock(&tether.session, Duration::ZERO).and_then(|_held| self.save(tether));
+        begun.inspect_err(|_| self.forget(&tether.session))
+    }
+
     /// Reads all tethers; what cannot be read comes back as quarantined. What has not changed since it was `known` is
     /// not read again.
     ///
@@ -240,13 +250,20 @@ impl Store {
         read_json(&self.exit_path(session)).ok().flatten()
     }
 
-    /// Takes the lock of a session.
+    /// Takes the lock of a session. Where the whole state directory was removed, it is made anew: a session whose
+    /// record is lost can still be stopped.
     ///
     /// # Errors
     /// `WouldBlock` when another process still holds it after `patience`.
     pub fn lock(&self, session: &str, patience: Duration) -> io::Result<SessionLock> {
         let path = self.sessions().join(format!("{session}.lock"));
-        lock_file(&path, patience)
+        match lock_file(&path, patience) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Self::open(&self.root)?;
+                lock_file(&path, patience)
+            }
+            taken => taken,
+        }
     }
 }
 
@@ -256,9 +273,15 @@ const UNFINISHED: Duration = Duration::from_secs(3600);
 /// Logs that are kept of sessions without a record.
 const LOGS_MAX: usize = 100;
 
-/// Takes the lock at `path`, creating the file.
+/// Takes the lock at `path`, creating the file. One that is there can be taken on a disk that takes no writes.
 pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
-    let file = regular::open_with(OpenOptions::new().create(true).truncate(false).write(true).mode(0o600), path)?;
+    let written = regular::open_with(OpenOptions::new().create(true).truncate(false).write(true).mode(0o600), path);
+    let file = match written {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
+            regular::open_with(OpenOptions::new().read(true), path)?
+        }
+        opened => opened?,
+    };
     let until = Instant::now() + patience;
     loop {
         match file.try_lock() {
@@ -531,6 +554,33 @@ mod tests {
         }
         store.remove_old_logs();
         assert_eq!([3, 4, 1000].map(exists), [true, false, true], "the young ones stay, however many");
+    }
+
+    /// The whole directory was removed: whoever ends a session then still does so alone.
+    #[test]
+    fn a_lock_is_made_again_with_its_directory() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("state")).unwrap();
+        fs::remove_dir_all(store.root()).unwrap();
+        let held = store.lock("serve-00000000", Duration::ZERO).unwrap();
+        let refused = store.lock("serve-00000000", Duration::ZERO).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(held);
+        assert_eq!(fs::metadata(store.root()).unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    /// What could not be begun leaves nothing behind.
+    #[test]
+    fn a_session_begins_with_its_lock_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(&folder.path().join("state")).unwrap();
+        let tether = super::super::tether::sample();
+        let names = || -> Vec<_> { fs::read_dir(store.sessions()).unwrap().map(|e| e.unwrap().file_name()).collect() };
+        let invalid = Tether { not_after: f64::NAN, ..tether.clone() };
+        assert!(store.begin(&invalid).is_err());
+        assert_eq!(names(), [""; 0]);
+        store.begin(&tether).unwrap();
+        assert!(names().contains(&format!("{}.lock", tether.session).into()), "{:?}", names());
     }
 
     #[test]

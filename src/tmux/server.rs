@@ -127,7 +127,13 @@ impl Server {
 
     /// Returns the panes of a session.
     pub fn panes(&self, session: &SessionId) -> Result<Vec<PaneRow>, TmuxError> {
-        Ok(parse::rows(&self.call(argv::panes_of_session(*session))?, PaneRow::parse)?)
+        let rows = parse::rows(&self.call(argv::panes_of_session(*session))?, PaneRow::parse)?;
+        if rows.is_empty() {
+            return Err(TmuxError::Unreadable(format!(
+                "it lists no pane of {session}, and does not say that it is gone"
+            )));
+        }
+        Ok(rows)
     }
 
     /// Returns one pane.

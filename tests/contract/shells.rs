@@ -99,6 +99,22 @@ impl Terminal {
         }
     }
 
+    /// Gives the terminal another size, as a window that is dragged does.
+    fn resize(&mut self, rig: &Rig, rows: u16, cols: u16) {
+        match self {
+            Self::Ours { batch, session, .. } => {
+                batch.ok(json!({"cmd": "resize", "session": session, "rows": rows, "cols": cols}));
+            }
+            Self::Bare { master, .. } => {
+                let size = rustix::termios::Winsize { ws_row: rows, ws_col: cols, ws_xpixel: 0, ws_ypixel: 0 };
+                rustix::termios::tcsetwinsize(master, size).unwrap();
+            }
+            Self::BareTmux { .. } => {
+                self.tmux(rig, &["resize-window", "-t", "%0", "-x", &cols.to_string(), "-y", &rows.to_string()]);
+            }
+        }
+    }
+
     /// Returns what tmux takes for the command of the pane.
     fn pane_command(&self, rig: &Rig) -> String {
         let target = match self {
@@ -217,6 +233,23 @@ fn job_control(talk: &mut Talk<'_>, shell: &str, status: &str) {
     talk.comes("at first", shell);
     talk.asks("size", "stty size");
     talk.asks("settings", "stty -a");
+    // Whoever is in the foreground is told of another size.
+    let told = talk.dir.join("told");
+    let waits = format!(
+        "trap \"stty size > {}\" WINCH; echo > {}; while :; do sleep 0.05; done",
+        told.display(),
+        talk.dir.join("waits").display()
+    );
+    talk.line(&format!("sh -c '{waits}'"));
+    assert!(talk.glance(|talk| talk.read("waits").is_some()), "it does not wait: {:?}", talk.answers);
+    talk.terminal.resize(talk.rig, ROWS + 7, COLS + 21);
+    let heard = talk.glance(|talk| talk.read("told").is_some());
+    assert!(heard, "nobody is told of a new size");
+    talk.answers.insert("the size that is told".into(), talk.read("told").unwrap());
+    talk.keys("\x03");
+    talk.comes("after it", shell);
+    talk.asks("another size", "stty size");
+    assert_eq!(talk.answers["another size"], format!("{} {}", ROWS + 7, COLS + 21));
     talk.line("sleep 321");
     talk.comes("a command", "sleep");
     talk.keys("\x1a");

@@ -64,6 +64,53 @@ fn a_ceiling_that_comes_ends_the_session() {
     }
 }
 
+/// As many sessions that are over as are kept to be read.
+const KEPT: usize = 100;
+
+/// What is over can be read until somebody dismisses it, or until a sweep of the records finds too many.
+#[test]
+fn what_is_over_is_kept_and_bounded() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let mut batch = rig.batch();
+    let lives = batch.launch(json!({"command": ledger.noted(&["sleep", &rig.nap()]), "host": "pty"}));
+    let workload = ledger.one();
+    let over: Vec<String> = (0..KEPT + 2)
+        .map(|number| {
+            let command = format!("echo words of {number}; exit 3");
+            batch.launch(json!({"command": command, "kind": "serve", "host": "pty"}))
+        })
+        .collect();
+    for session in &over {
+        // None goes before its time.
+        batch.ok(json!({"cmd": "wait", "session": session, "for": "exit", "timeout_s": 20}));
+    }
+    batch.ok(json!({"cmd": "wait", "session": over[1], "for": "gone", "timeout_s": 20}));
+    batch.ok(json!({"cmd": "orphans", "reap": true}));
+    let (gone, kept) = over.split_at(2);
+    let list = batch.ok(json!({"cmd": "list"}));
+    let rows = list["sessions"].as_array().unwrap();
+    let ids: Vec<&str> = rows.iter().map(|row| row["session"].as_str().unwrap()).collect();
+    let expected: Vec<&str> = [&lives].into_iter().chain(kept).map(String::as_str).collect();
+    assert_eq!(ids, expected, "the oldest go, and nobody who lives");
+    workload.assert_alive();
+    assert_eq!(batch.err(json!({"cmd": "screen", "session": gone[0]})).0, "not_found");
+    let records = rig.records();
+    assert!(!records.iter().any(|name| gone.iter().any(|id| name.contains(id))), "{records:?}");
+    for (number, session) in [(2, &kept[0]), (KEPT + 1, &kept[KEPT - 1])] {
+        let words = format!("words of {number}");
+        let screen = batch.ok(json!({"cmd": "screen", "session": session}));
+        assert_eq!(screen["lines"][0].as_str().unwrap().trim_end(), words);
+        assert_eq!(batch.ok(json!({"cmd": "logs", "session": session}))["lines"][0], words);
+        let row = rows.iter().find(|row| row["session"] == **session).unwrap();
+        assert_eq!((&row["phase"], &row["exit_code"]), (&json!("failed"), &json!(3)), "{row}");
+    }
+    batch.ok(json!({"cmd": "dismiss", "session": kept[0]}));
+    assert_eq!(batch.err(json!({"cmd": "screen", "session": kept[0]})).0, "not_found");
+    batch.signal(rustix::process::Signal::KILL);
+    workload.assert_ends();
+}
+
 #[test]
 fn without_orphans_it_says_so() {
     let rig = Rig::new();

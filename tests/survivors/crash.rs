@@ -61,6 +61,39 @@ fn the_manager_is_killed_while_it_stops() {
     }
 }
 
+/// The lock that it held goes with it, whatever it has started meanwhile, and whoever of that lives on.
+#[test]
+fn a_lock_is_inherited_by_nobody() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Pty, &stubborn(&world), &STUBBORN);
+    batch.send(json!({ "cmd": "stop", "session": session.id, "grace_s": 60, "async": true }));
+    batch.await_event("of a signal", |event| event["event"] == "signal");
+    let later = world.shell("leaf later");
+    for host in [Host::Tmux, Host::Pty] {
+        launched(&world, &mut batch, host, &later, &["later"]);
+    }
+    world.ledger.await_roles(&["later", "later"]);
+    let lock = world.path(&format!("state/sessions/{}.lock", session.id));
+    let holders = || -> Vec<i32> {
+        let pids = std::fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        pids.filter(|pid| {
+            let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+            files.filter_map(|file| std::fs::read_link(file.path()).ok()).any(|file| file == lock)
+        })
+        .collect()
+    };
+    assert_eq!(holders(), [i32::try_from(batch.child.id()).unwrap()], "nobody but the manager has it open");
+    batch.kill();
+    eventually("the end of the session that was being stopped", || !world.ledger.is_alive("root"));
+    for supervisor in &session.supervisors {
+        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+    }
+    let alive = world.ledger.alive();
+    assert_eq!(alive.iter().map(|entry| entry.role.as_str()).collect::<Vec<_>>(), ["later"], "the one in tmux");
+}
+
 #[test]
 fn the_manager_of_tmux_sessions_is_killed() {
     let world = World::new();

@@ -26,10 +26,10 @@
 //! | 16 | a stop of something dead fails | `faults::what_has_ended_is_stopped_twice` |
 //! | 17 | a reused pid is signalled | `reuse`, the table of `tethers` |
 //! | 18 | a sweep takes somebody else's sessions | `faults::a_sweep_takes_nobody_elses_sessions` |
-//! | 19 | an error of tmux is taken for an absence | `tmux::a_server_that_is_stopped`, `tmux::a_server_whose_socket_was_deleted` |
+//! | 19 | an error of tmux is taken for an absence | `tmux::a_server_that_is_stopped`, `tmux::a_server_whose_socket_was_deleted`, `chaos::a_tmux_on_path_that_is_broken` |
 //! | 20 | a free port is taken for proof | `faults::a_free_port_is_no_proof`, `ports::inherited_by_an_escapee` |
-//! | 21 | a stop that cannot finish does not say why | `users::a_descendant_that_became_root` |
-//! | 38 | a full disk zeroes the state | `room::a_full_disk_at_every_save`, `contract::files::a_full_disk_launches_nothing_and_harms_no_record` |
+//! | 21 | a stop that cannot finish does not say why | `users::a_descendant_that_became_root`, `users::a_descendant_that_became_root_and_no_manager` |
+//! | 38 | a full disk zeroes the state | `room::a_full_disk_at_every_save`, `contract::files::a_full_disk_launches_nothing_and_harms_no_record`, `chaos::a_disk_that_refuses` |
 //! | 39 | two writers lose updates | `lifecycle::store::tests::writers_lose_no_update`, `room::several_managers_write_one_record` |
 //! | 40 | a name or an argument that is not UTF-8 does not parse | `lifecycle::inspect::procfs::tests::a_folder_of_files_is_a_process_table`, `contract::escapes` |
 //! | 41 | a ceiling of NaN, inf, 0 or less is taken; identities are tried on ourselves | `contract::errors`, `contract::upkeep::a_ceiling_can_be_moved`, the table of `tethers`; `reuse` tries real second processes |
@@ -44,6 +44,7 @@
 mod adopted;
 mod ceilings;
 mod cgroups;
+mod chaos;
 mod clock;
 mod cookbook;
 mod crash;

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Batch, World, rows, skip};
 
-/// The sessions of this test are in a mount namespace of their own, with 16 KiB for all that is recorded.
-fn batch_on_16_kib(world: &World) -> Option<Batch> {
+/// The sessions of this test are in a mount namespace of their own, with so many KiB for all that is recorded.
+pub(crate) fn batch_on(world: &World, kib: u32) -> Option<Batch> {
     let state = world.path("state");
     std::fs::create_dir_all(&state).unwrap();
-    let script = format!("mount -t tmpfs -o size=16k,mode=700 tmpfs {} && exec \"$@\"", state.display());
+    let script = format!("mount -t tmpfs -o size={kib}k,mode=700 tmpfs {} && exec \"$@\"", state.display());
     let wrapper = ["unshare", "-m", "sh", "-c", &script, "sh"].map(str::to_owned);
     let trial: Vec<String> = wrapper.iter().cloned().chain(["true".to_owned()]).collect();
     if !world.command(&trial).status().is_ok_and(|status| status.success()) {
@@ -25,7 +25,7 @@ fn batch_on_16_kib(world: &World) -> Option<Batch> {
 }
 
 /// Returns the state directory as the manager sees it.
-fn state_of(world: &World, batch: &Batch) -> PathBuf {
+pub(crate) fn state_of(world: &World, batch: &Batch) -> PathBuf {
     let inside = world.path("state");
     Path::new(&format!("/proc/{}/root", batch.child.id())).join(inside.strip_prefix("/").unwrap())
 }
@@ -48,7 +48,7 @@ fn assert_readable(state: &Path, when: &str) {
 }
 
 /// Takes all the room but so many pages.
-fn fill_but(state: &Path, pages: usize) {
+pub(crate) fn fill_but(state: &Path, pages: usize) {
     let mut taken = Vec::new();
     for number in 0.. {
         let path = state.join(format!("fill{number}"));
@@ -79,7 +79,7 @@ fn a_full_disk_at_every_save() {
     for pages in 0..4 {
         let world = World::new();
         let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
-        let Some(mut batch) = batch_on_16_kib(&world) else { return };
+        let Some(mut batch) = batch_on(&world, 16) else { return };
         let state = state_of(&world, &batch);
         let script = world.shell("leaf root");
         let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "pty" });

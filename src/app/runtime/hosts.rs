@@ -279,7 +279,13 @@ fn close_tmux(inner: &Inner, record: &TmuxRecord, captured: &Captured) -> Result
     };
     let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
     match server.kill_session(&session, record.server.pid, captured) {
-        Ok(Closed::Killed | Closed::AlreadyGone) => Ok(()),
+        Ok(Closed::AlreadyGone) => Ok(()),
+        // Whoever said so may be no tmux at all.
+        Ok(Closed::Killed) => match server.panes(&session) {
+            Err(TmuxError::NoSession(_) | TmuxError::NoServer { .. } | TmuxError::ServerLost(_)) => Ok(()),
+            Ok(rows) => Err(format!("tmux was told to close its session, and still lists {} panes of it", rows.len())),
+            Err(error) => Err(error.to_string()),
+        },
         Ok(Closed::NoServer) if leaves(inner, record) => Ok(()),
         Ok(Closed::NoServer) => match server_state(inner, record) {
             ServerState::Unknown(reason) => Err(reason),

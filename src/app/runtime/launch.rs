@@ -110,7 +110,7 @@ impl Inner {
             Spec::new(stage_command(WARDEN, HostStage::Pty, &gate).map_err(io("failed to find our own program"))?);
         spec.arg0 = Some(WARDEN_NAME.into());
         spec.env_clear = true;
-        spec.env = failpoint::for_a_warden();
+        spec.env = failpoint::environment(failpoint::Stage::Warden);
         let slave = || pair.slave().map(End::Fd).map_err(pty_failed);
         let child = start(&spec, slave()?, slave()?, slave()?).map_err(io("failed to start the warden"))?;
         let warden_pid = i32::try_from(child.id()).ok().and_then(Pid::new);
@@ -231,7 +231,7 @@ impl Inner {
 
     /// Writes the tether, then opens the gate.
     fn go(&self, plan: &Plan, waiting: Waiting, tether: &Tether) -> Result<Lifeline, AppError> {
-        let durable = self.store.save(tether).map_err(|error| {
+        let durable = self.store.begin(tether).map_err(|error| {
             tether.cgroup.iter().for_each(Leaf::remove);
             let message = format!(
                 "nothing was launched, because its record could not be written to {}: {error}",

@@ -75,6 +75,7 @@ impl Inner {
         let reaped = wish == Wish::Reap && request.dry_run != Some(true);
         if reaped && only.is_none() {
             report.ended = self.tell_ended();
+            self.dismiss_oldest();
         }
         let cookbook = if only.is_none() { self.claims() } else { Vec::new() };
         Ok(Orphans { orphans, quarantined, swept, adopted, cookbook, report, reaped, adopts: wish == Wish::Adopt })

@@ -82,6 +82,9 @@ impl Inner {
         let task = tether.adoption.as_ref().and_then(|adoption| adoption.task.as_ref());
         let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
         let stranger = tether.other_protocol().filter(|_| !over);
+        // Of whom was left the last word holds as long as somebody is.
+        let last = tether.last.as_ref().filter(|last| last.verdict == VerdictKind::Gone || live().next().is_some());
+        let last = last.map(|last| last.reason.clone());
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
         let containment =
@@ -94,7 +97,10 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: [detail, restarts, adoption, stranger].into_iter().flatten().reduce(|a, b| format!("{a}; {b}")),
+            detail: [detail, restarts, adoption, stranger, last]
+                .into_iter()
+                .flatten()
+                .reduce(|a, b| format!("{a}; {b}")),
             progress_pct: running.and_then(|progress| progress.percent),
             tokens_per_s: running.and_then(|progress| progress.tokens_per_s),
             requests: running.and_then(|progress| progress.requests),

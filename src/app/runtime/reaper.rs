@@ -22,7 +22,7 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// Time between two sweeps of a long-lived manager.
 const EVERY: Duration = Duration::from_secs(60);
-/// Records of sessions that are over and that nobody has dismissed; the oldest go first.
+/// Sessions that are over and that nobody has dismissed; the oldest go first.
 const OVER_MAX: usize = 100;
 
 /// Starts the sweeping thread of a long-lived manager.
@@ -52,7 +52,6 @@ impl Inner {
         let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
         report.quarantined = self.lock().quarantined.len();
         let mut swept = Vec::new();
-        let mut over = Vec::new();
         for session in self.all() {
             if session.pty.is_some() || session.state().settled || session.state().borrowed {
                 continue;
@@ -63,9 +62,6 @@ impl Inner {
                 Decision::Keep => {
                     report.kept += 1;
                     self.sample_one(&session);
-                    if session.phase().0.is_over() {
-                        over.push(session);
-                    }
                 }
                 other @ (Decision::TearDown
                 | Decision::AlreadyGone
@@ -81,13 +77,31 @@ impl Inner {
             }
         }
         report.ended = self.tell_ended();
+        self.dismiss_oldest();
+        (report, swept)
+    }
+
+    /// Dismisses the oldest sessions that are over, of this run and of earlier ones, where too many are kept to be
+    /// read. One of which anybody lives, or may live, stays; so does another manager's.
+    pub(super) fn dismiss_oldest(&self) {
+        let is_over = |session: &Arc<Session>| {
+            let state = session.state();
+            !state.borrowed && !state.stopping && (state.settled || state.phase().0.is_over())
+        };
+        let over: Vec<_> = self.all().into_iter().filter(|s| is_over(s) && self.owner(s).is_none()).collect();
         let too_many = over.len().saturating_sub(OVER_MAX);
         for session in over.into_iter().take(too_many) {
-            if session.state().sample.rows.is_empty() && !self.host_is_open(&session) {
+            self.sample_one(&session);
+            let lives = {
+                let sample = &session.state().sample;
+                let alive = sample.rows.values().any(|left| left.row.verdict != VerdictKind::Gone);
+                alive || !sample.unbound.is_empty() || sample.blind
+            };
+            let open = || session.host == HostKind::Tmux && !session.state().settled && self.host_is_open(&session);
+            if !lives && !open() {
                 self.dismiss(&session);
             }
         }
-        (report, swept)
     }
 
     /// Does with one record what was decided, and counts it.

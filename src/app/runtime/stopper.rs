@@ -267,7 +267,7 @@ impl Inner {
         }
         if !how.dry_run {
             let tether = host.tether;
-            self.settle(session, tether, &receipt);
+            self.settle(session, tether, &mut receipt);
         }
         Ok(receipt)
     }
@@ -349,23 +349,27 @@ impl Inner {
     }
 
     /// Writes down what was observed; the tether goes only when everything was observed dead.
-    fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &Receipt) {
+    fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &mut Receipt) {
         write_json(&self.store.receipt_path(&session.id), receipt).ok();
         let clean = receipt.dead == Some(true) && receipt.host_closed;
         // Whoever was left alive on purpose must still be found: by `ls`, `orphans`, and the next start.
         let left_alive = clean && !(receipt.escapees.is_empty() && receipt.kept.is_empty());
         let clean = clean && !left_alive;
         if clean {
-            self.store.remove(&session.id).ok();
+            if let Err(error) = self.store.remove(&session.id) {
+                receipt.notes.push(format!("its record could not be removed: {error}"));
+            }
         } else {
             let at = clock::wall_seconds();
-            let (verdict, reason) = left_behind(receipt);
+            let (verdict, reason) = receipt.why_left();
             tether.last = Some(Last { verdict, reason, at });
             tether.stopping = false;
             if left_alive {
                 tether.captured.clear();
             }
-            self.store.save(&tether).ok();
+            if let Err(error) = self.store.save(&tether) {
+                receipt.notes.push(format!("what is left could not be written down: {error}"));
+            }
         }
         for outcome in receipt.outcomes.iter().filter(|row| row.outcome == OutcomeKind::Survived) {
             let reason = outcome.reason.clone().unwrap_or_default();
@@ -446,19 +450,4 @@ fn refused(session: &str, refusal: &Refusal) -> AppError {
         Refusal::Host(_) => ErrorKind::Unverifiable,
     };
     AppError::new(kind, format!("{session} was not stopped: {refusal}"))
-}
-
-fn left_behind(receipt: &Receipt) -> (VerdictKind, String) {
-    if let Some(row) = receipt.outcomes.iter().find(|row| row.outcome == OutcomeKind::Survived) {
-        return (VerdictKind::Owned, format!("pid {} survived: {}", row.pid, row.reason.clone().unwrap_or_default()));
-    }
-    if let Some(row) = receipt.outcomes.iter().find(|row| row.outcome == OutcomeKind::Unverifiable) {
-        return (VerdictKind::Unverifiable, format!("pid {}: {}", row.pid, row.reason.clone().unwrap_or_default()));
-    }
-    if let Some(row) = receipt.escapees.iter().chain(&receipt.kept).next().filter(|_| receipt.is_clean()) {
-        let why = row.reason.clone().unwrap_or_default();
-        return (VerdictKind::Owned, format!("pid {} was left alive: {why}", row.pid));
-    }
-    let reason = receipt.notes.first().cloned().unwrap_or_else(|| "its host is still open".into());
-    (VerdictKind::Unverifiable, reason)
 }

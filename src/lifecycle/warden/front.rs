@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use super::{NOT_LAUNCHED, WARDEN};
+use crate::lifecycle::failpoint;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::tree::WARDEN_NAME;
 
@@ -18,6 +19,7 @@ pub(super) fn run(arguments: &[OsString]) -> u8 {
     let mut spec = Spec::new(["/proc/self/exe", WARDEN]);
     spec.argv.extend(arguments.iter().cloned());
     spec.arg0 = Some(WARDEN_NAME.into());
+    spec.env = failpoint::environment(failpoint::Stage::Warden);
     let started = start(&spec, End::Fd(OwnedFd::from(theirs)), End::Inherit, End::Inherit);
     if started.is_err() {
         return NOT_LAUNCHED;

@@ -381,35 +381,39 @@ impl Keeper {
         };
         let mut below = Below { name: self.host.name(), scope, store, tether };
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
+        let left = self.left_of(&receipt, cause);
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));
         // Without a record, and with nobody there, nothing was ended.
         if let Some(store) = store.filter(|_| recorded || !receipt.captured.is_empty()) {
             journal(store, Act::Stop, &mut receipt);
             write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
-            let left_alive = receipt.escapees.iter().chain(&receipt.kept).next().map(|row| row.pid);
-            // A tmux session with its dead pane may still be open; whoever knows tmux closes it and the record.
-            let left = match (left_alive, self.host) {
-                (Some(pid), _) => Some((VerdictKind::Owned, format!("pid {pid} was left alive on purpose"))),
-                (None, HostStage::Tmux) if self.front.is_some() => {
-                    Some((VerdictKind::Gone, format!("ended by its warden: {cause}")))
-                }
-                (None, HostStage::Pty | HostStage::Tmux) => None,
-            };
-            match (receipt.dead, left, below.tether) {
+            match (left, below.tether) {
                 // A record that could not be read stays as it is.
-                (Some(true), None, Some(_)) => drop(store.remove(&self.orders.session)),
-                (Some(true), Some((verdict, reason)), Some(mut tether)) => {
+                (_, None) => {}
+                (None, Some(_)) => drop(store.remove(&self.orders.session)),
+                (Some((verdict, reason)), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
-                    let at = wall_seconds();
-                    tether.last = Some(Last { verdict, reason, at });
-                    tether.captured.clear();
+                    tether.last = Some(Last { verdict, reason, at: wall_seconds() });
                     tether.stopping = false;
+                    if receipt.dead == Some(true) {
+                        tether.captured.clear();
+                    }
                     store.save(&tether).ok();
                 }
-                (_, _, _) => {}
             }
         }
         true
+    }
+
+    /// Returns what is known of whoever is left, and why its record has to stay; `None` where it may go.
+    fn left_of(&self, receipt: &Receipt, cause: &str) -> Option<(VerdictKind, String)> {
+        if receipt.dead != Some(true) || !(receipt.escapees.is_empty() && receipt.kept.is_empty()) {
+            let (verdict, reason) = receipt.why_left();
+            return Some((verdict, format!("{reason}; its warden had to end it: {cause}")));
+        }
+        // A tmux session with its dead pane may still be open; whoever knows tmux closes it and the record.
+        let open = self.host == HostStage::Tmux && self.front.is_some();
+        open.then(|| (VerdictKind::Gone, format!("ended by its warden: {cause}")))
     }
 
     /// The tree is empty. A PTY session whose owner lives is settled by the owner.

@@ -18,6 +18,7 @@ use rustix::net::{
 
 use super::wire::{receive, send};
 use super::{HostStage, NOT_LAUNCHED, TRAMPOLINE, USHER};
+use crate::lifecycle::failpoint;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::tree::WARDEN_NAME;
@@ -61,6 +62,7 @@ pub(super) fn ask(usher: &mut UnixStream, gate: &UnixStream) -> io::Result<Pid> 
 fn stage(name: &str) -> Spec {
     let mut spec = Spec::new(["/proc/self/exe", name, HostStage::Tmux.name()].map(OsString::from));
     spec.arg0 = Some(WARDEN_NAME.into());
+    spec.env = failpoint::environment(failpoint::Stage::Usher);
     // The usher must not be in the group that the keys of the terminal reach.
     spec.own_group = true;
     spec
