@@ -210,11 +210,15 @@ impl Shell {
         }
     }
 
-    /// Kills the cgroup of the session as a whole, if everybody in it is ours to end at this moment.
+    /// Kills the cgroup of the session as a whole, if everybody in it is ours to end at this moment; says whom it saw.
     fn empty(&mut self, rescan: &mut dyn FnMut(Depth) -> Captured, stage: &mut Stage<'_>) -> Vec<Event> {
         let Some(leaf) = &stage.leaf else { return vec![Event::Spared] };
         let frozen = leaf.freeze();
-        self.take_in(rescan(Depth::Host));
+        let captured = rescan(Depth::Host);
+        // Who is seen now for the first time is a target like any other, with an outcome of its own.
+        let members = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
+        let mut events = vec![Event::Scanned { members, complete: captured.complete }];
+        self.take_in(captured);
         let listed = frozen.and_then(|()| leaf.pids()).unwrap_or_default();
         let mut proofs = Vec::new();
         let mut proven = Vec::new();
@@ -235,10 +239,11 @@ impl Shell {
                     (stage.observe)(Observed::Signalled(identity.clone(), Signal::Kill));
                     self.signals.push(sent(identity, Signal::Kill, via));
                 }
-                proven.into_iter().map(|identity| Event::Delivered(identity, Signal::Kill)).collect()
+                events.extend(proven.into_iter().map(|identity| Event::Delivered(identity, Signal::Kill)));
             }
-            Err(_) => vec![Event::Spared],
+            Err(_) => events.push(Event::Spared),
         }
+        events
     }
 
     /// Waits for exits among `alive` and returns them; empty once `until` has come.
@@ -348,3 +353,7 @@ impl Waiting {
         }
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;
