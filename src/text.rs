@@ -5,6 +5,8 @@
 //! from the `mask_` functions.
 
 mod mask;
+#[cfg(test)]
+pub(crate) mod noise;
 mod plain;
 mod scan;
 mod secret;

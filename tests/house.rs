@@ -9,6 +9,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "house/mutants.rs"]
+mod mutants;
 #[path = "house/tables.rs"]
 mod tables;
 #[path = "house/words.rs"]

@@ -329,6 +329,10 @@ impl Watch {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use super::*;
 
     fn note(state: Says, at: f64) -> Note {
@@ -460,5 +464,28 @@ mod tests {
         let forged = String::from_utf8(bytes).unwrap().replace("\"x\"", "\"a\\u001b]0;b\\u0007\\nc\"");
         let read = Note::parse(forged.as_bytes(), "agent-0000000a", Some("b"), 5.0, 11.0).unwrap();
         assert_eq!(read.message.as_deref(), Some("a\\x1b]0;b\\x07 c"));
+    }
+
+    proptest! {
+        #![proptest_config(cases(300))]
+
+        /// Whoever wrote it: what is taken for a note is of this session and this time, and fit to be shown.
+        #[test]
+        fn any_bytes_are_a_note_or_an_error(
+            message in any::<String>(),
+            bytes in damaged(serde_json::to_vec(&Note::new(
+                "serve-0123abcd", Says::Waiting, Some("a\u{202e}b --token abcdefgh"), Origin { boot_id: Some("b"), at: 5.0, verified: true },
+            )).unwrap_or_default()),
+        ) {
+            let told = Note::new("s", Says::Done, Some(&message), Origin { boot_id: None, at: 5.0, verified: false });
+            let known = serde_json::to_vec(&told).unwrap_or_default();
+            for (bytes, session) in [(bytes, "serve-0123abcd"), (known, "s")] {
+                let Ok(note) = Note::parse(&bytes, session, Some("b"), 1.0, 9.0) else { continue };
+                prop_assert!(note.session == session && (1.0..=9.0).contains(&note.at));
+                let shown = note.message.unwrap_or_default();
+                prop_assert_eq!(text::escape(&shown), shown.as_str());
+                prop_assert_eq!(text::shorten(&shown, MESSAGE_MAX), shown);
+            }
+        }
     }
 }

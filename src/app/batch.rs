@@ -305,6 +305,10 @@ fn spawn_writer(lines: Receiver<String>) -> JoinHandle<()> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use super::*;
 
     fn check(line: &str, expected: &str) {
@@ -335,6 +339,24 @@ mod tests {
             assert!(success(&request.id, &json!({})).starts_with(&format!("{{\"id\":{id},\"ok\":true")));
             let (id_of_bad, _) = Request::parse(&format!(r#"{{"id": {id}, "cmd": "x"}}"#)).err().unwrap();
             assert_eq!(id_of_bad.get(), id);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(cases(300))]
+
+        /// Every line is a request, or an error that a person can read.
+        #[test]
+        fn any_line_is_a_request_or_an_error(bytes in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..80),
+            damaged(br#"{"id": [1, {"a": null}], "cmd": "stop", "session": "serve-0123abcd", "grace_s": 1.5, "async": true}"#.to_vec()),
+            damaged(br#"{"cmd": "launch", "command": ["sh", "-c", "x"], "env": {"A": "b"}, "rows": 24, "cols": 80, "host": "pty"}"#.to_vec()),
+        ]) {
+            if let Err((id, error)) = Request::parse(&String::from_utf8_lossy(&bytes)) {
+                prop_assert!(!error.message.is_empty());
+                let answer: Value = serde_json::from_str(&failure(&id, &error)).unwrap();
+                prop_assert_eq!(&answer["ok"], &json!(false));
+            }
         }
     }
 }

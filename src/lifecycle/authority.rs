@@ -141,6 +141,13 @@ impl Pinned {
         true
     }
 
+    /// Returns a process that is made up: what it is held by names nobody.
+    #[cfg(test)]
+    pub(super) fn stand_in(facts: Facts) -> Self {
+        let token = super::identity::StartToken::Procfs { boot_id: "b".into(), ticks: 5 };
+        Self { identity: Identity { pid: facts.pid, token, pidfd_inode: None }, facts, handle: Handle::Bare }
+    }
+
     /// Returns who it is.
     pub const fn identity(&self) -> &Identity {
         &self.identity
@@ -322,6 +329,7 @@ fn pidfs_inode(pidfd: BorrowedFd<'_>) -> Option<u64> {
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::lifecycle::identity::StartToken;
     use crate::lifecycle::kill::{Signal, deliver};
 
     fn sleeper() -> std::process::Child {
@@ -414,5 +422,57 @@ mod tests {
         assert_eq!(verify(pinned.identity(), &Inspector::None).kind, VerdictKind::Unverifiable);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Every field of what was recorded, changed: the process that has the pid now is not signalled for it. And of a
+    /// crowd of processes only the one that is named.
+    #[test]
+    fn a_changed_claim_is_nobodys() {
+        let inspector = Inspector::open(None).unwrap();
+        let guard = Guard::new(&inspector);
+        let mut children: Vec<_> = (0..6).map(|_| sleeper()).collect();
+        settle();
+        let pinned: Vec<Pinned> = children.iter().map(|child| held(&inspector, pid_of(child))).collect();
+        let token = |boot: &str, ticks: u64| StartToken::Procfs { boot_id: boot.into(), ticks };
+        for (index, one) in pinned.iter().enumerate() {
+            let claim = one.identity().clone();
+            let StartToken::Procfs { boot_id, ticks } = claim.token.clone() else { return };
+            let other = &pinned[(index + 1) % pinned.len()].identity();
+            let mut changed: Vec<Identity> = [1_u64, 2, 1 << 20, ticks - 1]
+                .iter()
+                .flat_map(|by| [ticks.wrapping_add(*by), ticks.wrapping_sub(*by)])
+                .map(|ticks| Identity { token: token(&boot_id, ticks), ..claim.clone() })
+                .collect();
+            changed.push(Identity { token: token("0-0", ticks), ..claim.clone() });
+            changed.push(Identity {
+                token: StartToken::Ps { lstart: "Sun Nov 29 19:41:02 2026".into() },
+                ..claim.clone()
+            });
+            changed.push(Identity { pid: other.pid, ..claim.clone() });
+            if let Some(inode) = claim.pidfd_inode {
+                changed.extend(
+                    [inode + 1, inode ^ (1 << 40), 0]
+                        .map(|inode| Identity { pidfd_inode: Some(inode), ..claim.clone() }),
+                );
+            }
+            for changed in &changed {
+                assert_ne!(*changed, claim);
+                for pinned in &pinned {
+                    let authorized = authorize(pinned, changed, &guard, &inspector).is_ok();
+                    assert!(!authorized || *pinned.identity() == *changed, "{changed:?} for {:?}", pinned.identity());
+                }
+                let named = pinned.iter().any(|pinned| pinned.identity() == changed);
+                assert_eq!(verify(changed, &inspector).kind == VerdictKind::Owned, named, "{changed:?}");
+            }
+            for pinned in &pinned {
+                let authorized = authorize(pinned, &claim, &guard, &inspector).is_ok();
+                assert_eq!(authorized, *pinned.identity() == claim, "{:?}", pinned.identity());
+            }
+        }
+        for child in &mut children {
+            assert!(child.try_wait().unwrap().is_none());
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 }

@@ -244,7 +244,7 @@ impl Shell {
         }
     }
 
-    /// Kills the cgroup of the session as a whole, if everybody in it is ours to end at this moment.
+    /// Kills the cgroup of the session as a whole, if everybody in it is ours to end at this moment; says whom it saw.
     fn empty(&mut self, rescan: &mut dyn FnMut(Depth) -> Captured, stage: &mut Stage<'_>) -> Vec<Event> {
         let Some(leaf) = stage.leaf.take() else { return vec![Event::Spared] };
         let frozen = leaf.freeze();
@@ -351,3 +351,7 @@ impl Waiting {
         ended
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -84,3 +84,58 @@ const INIT: Pid = match Pid::new(1) {
     Some(pid) => pid,
     None => unreachable!(),
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(raw: i32) -> Pid {
+        Pid::new(raw).expect("positive")
+    }
+
+    fn facts(raw: i32, pgid: i32, sid: i32, start: Start) -> Facts {
+        let (state, threads, comm) = ('S', 1, b"x".to_vec());
+        let (cpu_ticks, rss_bytes, settled) = (None, None, true);
+        Facts { pid: pid(raw), ppid: 1, pgid, sid, start, state, threads, comm, cpu_ticks, rss_bytes, settled }
+    }
+
+    fn guard() -> Guard {
+        Guard { me: pid(50), own: Some((51, 52)), ancestors: vec![pid(40)], servers: vec![(pid(60), "tmux".into())] }
+    }
+
+    #[track_caller]
+    fn check(guard: &Guard, facts: &Facts, expected: Option<&str>) {
+        let reason = guard.protects(facts);
+        assert_eq!(reason.is_some(), expected.is_some(), "{facts:?}: {reason:?}");
+        assert!(reason.unwrap_or_default().contains(expected.unwrap_or_default()), "{facts:?}");
+    }
+
+    /// Each reason alone is one.
+    #[test]
+    fn every_reason_protects_by_itself() {
+        let guard = guard();
+        let of = |raw, pgid, sid| facts(raw, pgid, sid, Start::Ticks(1));
+        check(&guard, &of(70, 70, 70), None);
+        check(&guard, &of(1, 70, 70), Some("init"));
+        check(&guard, &of(50, 70, 70), Some("this cookbook-tui"));
+        check(&guard, &of(40, 70, 70), Some("an ancestor"));
+        check(&guard, &of(60, 70, 70), Some("tmux"));
+        check(&guard, &of(70, 51, 70), Some("process group"));
+        check(&guard, &of(70, 70, 52), Some("kernel session"));
+        assert!(guard.holds_us(pid(40)) && guard.holds_us(pid(50)) && !guard.holds_us(pid(60)));
+    }
+
+    #[test]
+    fn what_could_not_be_read_protects_everybody() {
+        check(&Guard { own: None, ..guard() }, &facts(70, 70, 70, Start::Ticks(1)), Some("could not be read"));
+    }
+
+    /// In procfs a 0 is the number of every session that is led from outside of our pid namespace, ours perhaps; ps(1)
+    /// of BSD shows nothing else.
+    #[test]
+    fn the_session_zero_is_one_in_procfs_and_none_in_ps() {
+        let guard = Guard { own: Some((51, 0)), ..guard() };
+        check(&guard, &facts(70, 70, 0, Start::Ticks(1)), Some("kernel session"));
+        check(&guard, &facts(70, 70, 0, Start::Lstart("x".into())), None);
+    }
+}

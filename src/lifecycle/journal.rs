@@ -242,6 +242,22 @@ mod tests {
         assert_eq!(fs::metadata(&journal.path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
+    /// The record of a session goes after its receipt was appended.
+    #[test]
+    fn what_was_appended_is_on_disk() {
+        use super::super::store::{traced, traced_line};
+        if let Some(folder) = std::env::var_os("TRACED_IN") {
+            return Journal::of(Path::new(&folder)).append(By::Warden, Act::Stop, &receipt("traced-session")).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let name = "lifecycle::journal::tests::what_was_appended_is_on_disk";
+        let Some(trace) = traced(name, folder.path()) else { return };
+        let written = traced_line(&trace, &["write(", "/receipts.jsonl>"]);
+        let synced = traced_line(&trace, &["sync(", "/receipts.jsonl>"]);
+        let directory = traced_line(&trace, &["sync(", &format!("<{}>", folder.path().display())]);
+        assert!(written < synced && synced < directory, "{trace}");
+    }
+
     /// A crash may leave any beginning of the last line.
     #[test]
     fn a_torn_line_costs_nothing_but_itself() {

@@ -113,3 +113,83 @@ pub(super) fn newcomers(captured: &Captured, confirmed: &[Identity], chosen: &[I
         new.map(|member| format!("{} {}", member.pinned.identity().pid, known_command_of(member))).collect();
     if named.is_empty() { Ok(()) } else { Err(format!("new since then: {}", named.join("; "))) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pid(raw: i32) -> Pid {
+        Pid::new(raw).expect("positive")
+    }
+
+    fn captured() -> Captured {
+        Captured::stand_in(vec![
+            Member::stand_in(pid(20), &[Membership::Tree, Membership::Sid], Fate::End),
+            Member::stand_in(pid(30), &[Membership::Reparented], Fate::End),
+            Member::stand_in(pid(40), &[Membership::Sid], Fate::Keep("an ssh agent".into())),
+            Member::stand_in(pid(50), &[Membership::Reparented], Fate::Report),
+            Member::stand_in(pid(60), &[Membership::Tree], Fate::Refuse("ours".into())),
+        ])
+    }
+
+    fn identities(captured: &Captured) -> Vec<Identity> {
+        captured.members.iter().map(|member| member.pinned.identity().clone()).collect()
+    }
+
+    /// The same number, but another process.
+    fn reused(identity: &Identity) -> Identity {
+        Identity { token: "procfs:b:6".parse().expect("token"), ..identity.clone() }
+    }
+
+    #[test]
+    fn a_confirmation_is_of_identities_and_of_what_descends_from_them() {
+        let captured = captured();
+        let all = identities(&captured);
+        let check = |confirmed: &[Identity], named: &[&str]| {
+            let said = newcomers(&captured, confirmed, &[]).err().unwrap_or_default();
+            let pids: Vec<&str> = said.trim_start_matches("new since then: ").split("; ").map(str::trim).collect();
+            assert_eq!(pids, if named.is_empty() { &[""][..] } else { named }, "{confirmed:?}");
+        };
+        check(&all, &[]);
+        // Who joined by an unbroken chain of parents is no surprise; who came back to the warden is.
+        check(&all[1..], &[]);
+        check(&all[..1], &["30 [x]"]);
+        check(&[], &["30 [x]"]);
+        check(&[all[0].clone(), reused(&all[1])], &["30 [x]"]);
+        // Who was chosen was seen.
+        assert_eq!(newcomers(&captured, &[], &all[1..2]), Ok(()));
+    }
+
+    #[test]
+    fn a_kept_process_is_chosen_as_it_was_shown() {
+        let captured = captured();
+        let all = identities(&captured);
+        assert_eq!(chosen(&captured, &[Choice::Pid(pid(40))]), Ok(vec![all[2].clone()]));
+        assert_eq!(chosen(&captured, &[Choice::Identity(all[2].clone())]), Ok(vec![all[2].clone()]));
+        for wrong in [Choice::Identity(reused(&all[2])), Choice::Pid(pid(20)), Choice::Pid(pid(60))] {
+            let said = chosen(&captured, &[Choice::Pid(pid(40)), wrong.clone()]).expect_err("it is none");
+            assert_eq!(said, format!("pid {wrong} is not a kept process of it: kept are 40"));
+        }
+    }
+
+    #[test]
+    fn a_plan_signals_nobody_but_who_is_to_be_ended() {
+        let rows_of = |ladder: &Ladder| {
+            let rows = rows(&captured(), ladder);
+            rows.into_iter().map(|row| (row.pid.raw(), row.signal, row.reason)).collect::<Vec<_>>()
+        };
+        let row = |raw: i32, signal: Option<&str>, reason: &str| (raw, signal.map(str::to_owned), reason.to_owned());
+        let expected = |signal| {
+            [
+                row(20, Some(signal), "descends from the workload, is in its kernel session"),
+                row(30, Some(signal), "came back to the warden"),
+                row(40, None, "kept: an ssh agent"),
+                row(50, None, "reported: it left the tree"),
+                row(60, None, "refused: ours"),
+            ]
+        };
+        let ladder = Ladder::terminal(std::time::Duration::ZERO);
+        assert_eq!(rows_of(&ladder), expected("HUP"));
+        assert_eq!(rows_of(&Ladder { force: true, ..ladder }), expected("KILL"));
+    }
+}

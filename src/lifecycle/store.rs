@@ -401,6 +401,32 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Runs one test of this program again below strace(1), which writes down in which order it writes, syncs and renames;
+/// `None` where strace is not there or may not trace.
+#[cfg(test)]
+pub(super) fn traced(test: &str, folder: &Path) -> Option<String> {
+    let trace = folder.join("trace");
+    let ran = std::process::Command::new("strace")
+        .args(["-f", "-qq", "-y", "-e", "trace=write,fsync,fdatasync,rename,renameat,renameat2", "-o"])
+        .arg(&trace)
+        .arg(std::env::current_exe().ok()?)
+        .args(["--exact", test])
+        .env("TRACED_IN", folder)
+        .output()
+        .ok()?;
+    ran.status.success().then(|| fs::read_to_string(trace).ok()).flatten()
+}
+
+/// Returns the only line of a trace that holds all of these words, by its number.
+#[cfg(test)]
+pub(super) fn traced_line(trace: &str, words: &[&str]) -> usize {
+    let holds = |line: &&str| words.iter().all(|word| line.contains(word));
+    let found: Vec<usize> =
+        trace.lines().enumerate().filter(|(_, line)| holds(line)).map(|(number, _)| number).collect();
+    assert_eq!(found.len(), 1, "{words:?}\n{trace}");
+    found[0]
+}
+
 /// Returns eight random hexadecimal digits.
 pub fn random_hex() -> String {
     let mut bytes = [0_u8; 4];
@@ -468,6 +494,37 @@ mod tests {
         assert!(replace(&folder.path().join("missing/record"), b"new").is_err());
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    /// What is in place must be whole and there, even if the power fails at any moment.
+    #[test]
+    fn a_record_is_synced_before_it_is_in_place_and_its_directory_after() {
+        if let Some(folder) = std::env::var_os("TRACED_IN") {
+            return replace(&Path::new(&folder).join("record"), b"new").unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let name = "lifecycle::store::tests::a_record_is_synced_before_it_is_in_place_and_its_directory_after";
+        let Some(trace) = traced(name, folder.path()) else { return };
+        let written = traced_line(&trace, &["write(", "/.record.", "\"new\""]);
+        let synced = traced_line(&trace, &["sync(", "/.record."]);
+        let renamed = traced_line(&trace, &["rename", "/record\""]);
+        let directory = traced_line(&trace, &["sync(", &format!("<{}>", folder.path().display())]);
+        assert!(written < synced && synced < renamed && renamed < directory, "{trace}");
+    }
+
+    /// Nobody may hold the proof while the record is not there.
+    #[test]
+    fn the_proof_of_a_record_comes_after_it_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path()).unwrap();
+        let tether = super::super::tether::sample();
+        for _ in 0..20 {
+            let durable = store.save(&tether).unwrap();
+            assert_eq!(store.tether(durable.session()).unwrap().as_ref(), Some(&tether));
+            fs::remove_file(store.tether_path(&tether.session)).unwrap();
+        }
+        fs::remove_dir(store.sessions()).unwrap();
+        assert!(store.save(&tether).is_err(), "the disk refused");
     }
 
     /// Eight writers, each with two hundred updates of one record under its lock and as many records of its own.
@@ -594,3 +651,7 @@ mod tests {
         store.lock("serve-00000000", Duration::ZERO).unwrap();
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod properties;

@@ -258,13 +258,13 @@ impl Teardown {
                     self.enter(Phase::Window { round, until: now + self.ladder.kill_window });
                 }
                 Phase::Stop { round } if self.queued => self.enter(Phase::LookStopped { round }),
-                Phase::Stop { .. } => self.enqueue(&[Signal::Stop], |state| matches!(state, State::Alive { .. })),
+                Phase::Stop { .. } => self.enqueue(&[Signal::Stop], may_live),
                 Phase::Kill { round } if self.queued => {
                     self.enter(Phase::Window { round, until: now + self.ladder.kill_window });
                 }
                 Phase::Kill { .. } => {
                     self.begin_round();
-                    self.enqueue(&[Signal::Kill], |state| matches!(state, State::Alive { .. }));
+                    self.enqueue(&[Signal::Kill], may_live);
                 }
                 Phase::Window { round, until } if now >= until || !self.any_killable() => {
                     // Deaths are progress: a fork ring is emptied faster than it grows, but not at once.
@@ -283,9 +283,8 @@ impl Teardown {
         match event {
             Event::Delivered(identity, _) => {
                 self.begun = true;
-                if let Some(State::Alive { signalled, blocked }) = self.targets.get_mut(&identity) {
-                    *signalled = true;
-                    *blocked = None;
+                if let Some(state) = self.targets.get_mut(&identity).filter(|state| may_live(state)) {
+                    *state = State::Alive { signalled: true, blocked: None };
                 }
             }
             Event::Denied(identity, OutcomeKind::Exited | OutcomeKind::AlreadyGone, _) | Event::Exited(identity) => {
@@ -305,8 +304,9 @@ impl Teardown {
                 self.queue.retain(|(queued, _)| *queued != identity);
             }
             Event::Undeliverable(identity, reason) => {
-                if let Some(State::Alive { blocked, .. }) = self.targets.get_mut(&identity) {
-                    *blocked = Some(reason);
+                if let Some(state) = self.targets.get_mut(&identity).filter(|state| may_live(state)) {
+                    let signalled = matches!(state, State::Alive { signalled: true, .. });
+                    *state = State::Alive { signalled, blocked: Some(reason) };
                 }
             }
             Event::Spared => {
@@ -336,7 +336,6 @@ impl Teardown {
                 if nobody || hopeless || spent {
                     self.enter(Phase::Done);
                 } else {
-                    self.rejudge();
                     self.enter(match round {
                         1 => Phase::Kill { round },
                         _ if self.cgroup => Phase::Empty { round },
@@ -376,15 +375,6 @@ impl Teardown {
         self.queued = true;
     }
 
-    /// Gives everybody who could not be identified another chance: each escalation judges again.
-    fn rejudge(&mut self) {
-        for state in self.targets.values_mut() {
-            if matches!(state, State::Denied(OutcomeKind::Unverifiable, _)) {
-                *state = State::Alive { signalled: false, blocked: None };
-            }
-        }
-    }
-
     /// Tells whether anybody is alive whom a signal can reach.
     fn any_killable(&self) -> bool {
         self.targets.values().any(|state| matches!(state, State::Alive { blocked: None, .. }))
@@ -404,5 +394,13 @@ impl Teardown {
     }
 }
 
+/// Whom an escalation is for: who could not be identified is judged again each time, and stays unverifiable until
+/// that says otherwise.
+fn may_live(state: &State) -> bool {
+    matches!(state, State::Alive { .. } | State::Denied(OutcomeKind::Unverifiable, _))
+}
+
+#[cfg(test)]
+mod explorer;
 #[cfg(test)]
 mod tests;

@@ -275,6 +275,18 @@ impl Tether {
         self.captured.is_empty() && self.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Owned)
     }
 
+    /// Says why it is not ours to judge, if so: its pids and times are of other namespaces than ours, which are `pid`
+    /// and `time`, where they could be read.
+    pub fn elsewhere(&self, pid: Option<u64>, time: Option<u64>) -> Option<String> {
+        let other = |recorded: Option<u64>, ours: Option<u64>, name: &str| match (recorded, ours) {
+            (Some(recorded), Some(ours)) if recorded != ours => {
+                Some(format!("it was recorded in the {name} namespace {recorded}, and ours is {ours}"))
+            }
+            (Some(_) | None, _) => None,
+        };
+        other(self.pidns_inode, pid, "pid").or_else(|| other(self.timens_inode, time, "time"))
+    }
+
     /// Says so where its warden speaks another protocol than this program: such a warden is told nothing.
     pub fn other_protocol(&self) -> Option<String> {
         let Self { protocol, .. } = self;
@@ -490,6 +502,19 @@ mod tests {
             spoil(&mut record);
             assert!(record.validate().is_err(), "{what}");
         }
+    }
+
+    #[test]
+    fn another_namespace_is_named() {
+        let tether = Tether { pidns_inode: Some(1), timens_inode: Some(2), ..sample() };
+        let check = |pid, time, expected: &str| {
+            assert!(tether.elsewhere(pid, time).unwrap_or_default().contains(expected), "{pid:?} {time:?}");
+            assert_eq!(tether.elsewhere(pid, time).is_some(), !expected.is_empty(), "{pid:?} {time:?}");
+        };
+        check(Some(1), Some(2), "");
+        check(None, None, "");
+        check(Some(3), Some(2), "pid namespace 1, and ours is 3");
+        check(Some(1), Some(3), "time namespace 2, and ours is 3");
     }
 
     #[test]

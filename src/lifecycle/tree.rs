@@ -47,6 +47,23 @@ impl Member {
     }
 }
 
+#[cfg(test)]
+impl Member {
+    /// Returns a member with this number of which nothing else is real.
+    pub(super) fn stand_in(pid: Pid, membership: &[Membership], fate: Fate) -> Self {
+        let pinned = Pinned::stand_in(tests::process(pid.raw(), 1, pid.raw()));
+        Self { pinned, membership: membership.iter().copied().collect(), argv: OnceCell::new(), fate }
+    }
+}
+
+#[cfg(test)]
+impl Captured {
+    /// Returns a capture of stand-ins.
+    pub(super) const fn stand_in(members: Vec<Member>) -> Self {
+        Self { members, supervisors: Vec::new(), unbound: Vec::new(), blind: false, complete: true }
+    }
+}
+
 /// What a stop does with a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -409,7 +426,7 @@ mod tests {
         Pid::new(raw).expect("positive")
     }
 
-    fn process(raw: i32, ppid: i32, sid: i32) -> Facts {
+    pub(super) fn process(raw: i32, ppid: i32, sid: i32) -> Facts {
         Facts {
             pid: pid(raw),
             ppid,
@@ -573,6 +590,24 @@ mod tests {
         }
         child.kill().expect("it lives");
         child.wait().expect("it ends");
+    }
+
+    #[test]
+    fn what_is_kept_is_left_alive_unless_it_is_protected_or_was_chosen() {
+        let inspector = Inspector::None;
+        let member = Member::stand_in(pid(40), &[], Fate::End);
+        let facts = member.pinned.facts();
+        let mut guard = Guard::new(&Inspector::open(None).expect("an inspector"));
+        let fate_of = |scope: &Scope, guard: &Guard| {
+            let seen = [((facts.pid, facts.start.clone()), (Boundary::Edge, Some("an ssh agent".to_owned())))].into();
+            let mut borders = Borders { inspector: &inspector, guard, seen };
+            fate(&member.pinned, &BTreeSet::from([Membership::Tree]), scope, guard, &mut borders)
+        };
+        assert_eq!(fate_of(&Scope::default(), &guard), Fate::Keep("an ssh agent".into()));
+        let chosen = Scope { end_kept: vec![member.pinned.identity().clone()], ..Scope::default() };
+        assert_eq!(fate_of(&chosen, &guard), Fate::End);
+        guard.protect_server(pid(40), "the tmux server");
+        assert_eq!(fate_of(&chosen, &guard), Fate::Refuse("the tmux server".into()));
     }
 
     #[test]

@@ -129,8 +129,11 @@ pub fn judge(claim: &Identity, sighting: &Sighting, boot_id: Option<&str>) -> Ve
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::lifecycle::identity::Pid;
+    use crate::text::noise::cases;
 
     fn claim(token: &str, inode: Option<u64>) -> Identity {
         Identity { pid: Pid::new(42).expect("positive"), token: token.parse().expect("token"), pidfd_inode: inode }
@@ -189,5 +192,61 @@ mod tests {
     fn the_worst_verdict_is_the_least_known() {
         assert_eq!(VerdictKind::Owned.worst(VerdictKind::Unverifiable), VerdictKind::Unverifiable);
         assert_eq!(VerdictKind::Gone.worst(VerdictKind::Owned), VerdictKind::Gone);
+    }
+
+    /// Few values, so that they often agree.
+    fn token() -> impl Strategy<Value = StartToken> {
+        prop_oneof![
+            4 => (prop::sample::select(&["b1", "b2"][..]), 1_u64..4)
+                .prop_map(|(boot, ticks)| StartToken::Procfs { boot_id: boot.into(), ticks }),
+            1 => (1_u8..3).prop_map(|second| StartToken::Ps { lstart: format!("Sun Nov 29 {second}") }),
+        ]
+    }
+
+    fn inode() -> impl Strategy<Value = Option<u64>> {
+        prop_oneof![Just(None), (1_u64..3).prop_map(Some)]
+    }
+
+    fn sighting() -> impl Strategy<Value = Sighting> {
+        let seen = (token(), inode(), any::<bool>(), any::<bool>());
+        prop_oneof![
+            6 => seen.prop_map(|(token, pidfd_inode, settled, ended)| Sighting::Seen(Seen { token, pidfd_inode, settled, ended })),
+            1 => Just(Sighting::Absent),
+            1 => Just(Sighting::Unreadable("EACCES".into())),
+            1 => Just(Sighting::Blind),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(cases(2000))]
+
+        /// Only the very process that was recorded is owned: same start, same boot, same inode where both are known, else
+        /// seen at a later tick than its start; and alive. What was not seen is never owned, what is doubtful never gone.
+        #[test]
+        fn nobody_but_the_recorded_process_is_owned(token in token(), inode in inode(), sighting in sighting(), boot in prop::sample::select(&[None, Some("b1")][..])) {
+            let claim = Identity { pid: Pid::new(42).expect("positive"), token, pidfd_inode: inode };
+            let kind = judge(&claim, &sighting, boot).kind;
+            let other_boot = matches!((&claim.token, boot), (StartToken::Procfs { boot_id, .. }, Some(boot)) if boot_id != boot);
+            match sighting {
+                Sighting::Seen(seen) => {
+                    let by_inode = claim.pidfd_inode.is_some() && claim.pidfd_inode == seen.pidfd_inode;
+                    let known = claim.pidfd_inode.is_none() || seen.pidfd_inode.is_none();
+                    // Between two boots the ticks alone may agree; the running boot is always known in procfs.
+                    let same = match (&claim.token, &seen.token) {
+                        (StartToken::Procfs { ticks, .. }, StartToken::Procfs { ticks: now, .. }) => ticks == now,
+                        (claimed, seen) => claimed == seen,
+                    };
+                    let owned = same && !other_boot && !seen.ended && (by_inode || (known && seen.settled));
+                    prop_assert_eq!(kind == VerdictKind::Owned, owned);
+                    if kind == VerdictKind::Gone {
+                        prop_assert!(other_boot || (same && seen.ended));
+                    }
+                }
+                Sighting::Absent => prop_assert_eq!(kind, VerdictKind::Gone),
+                Sighting::Unreadable(_) | Sighting::Blind => {
+                    prop_assert_eq!(kind, if other_boot { VerdictKind::Gone } else { VerdictKind::Unverifiable });
+                }
+            }
+        }
     }
 }

@@ -247,6 +247,7 @@ fn octal(digits: &[u8]) -> Option<u8> {
 
 #[cfg(test)]
 mod tests {
+    use crate::text::noise::{damaged, pieces};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -452,6 +453,36 @@ mod tests {
         fn any_reply_comes_back(number in any::<u64>(), ok in any::<bool>(), lines in vec(vec(any::<u8>().prop_filter("one line", |b| *b != b'\n'), 0..40), 0..8)) {
             let heard = Notification::Reply(Reply { number, ok, lines, truncated: false });
             prop_assert_eq!(Decoder::default().push(&encode(&heard)), [heard]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_cuts_matter(
+            bytes in prop_oneof![
+                vec(prop_oneof![any::<u8>(), Just(b'\n'), Just(b'%'), Just(b'\\')], 0..300),
+                damaged(b"%begin 1 7 1\n%pause %3\n%end 1 7 1\n%output %3 a\\015\\012\n%extended-output %3 17 : x\n%exit\n".to_vec()),
+            ],
+            lengths in vec(0_usize..40, 0..40),
+        ) {
+            let whole = Decoder::default().push(&bytes);
+            let mut decoder = Decoder::default();
+            let heard: Vec<_> = pieces(&bytes, &lengths).into_iter().flat_map(|piece| decoder.push(piece)).collect();
+            prop_assert_eq!(heard, whole);
+        }
+
+        /// Whatever a line outside of a reply is, the next one is heard.
+        #[test]
+        fn a_bad_line_costs_nothing_but_itself(line in vec(any::<u8>().prop_filter("one line", |b| *b != b'\n'), 0..80)) {
+            prop_assume!(begin_of_reply(&line).is_none());
+            let heard = Decoder::default().push(&[&line[..], b"\n%pause %3\n"].concat());
+            prop_assert_eq!((heard.len(), heard.last()), (2, Some(&Notification::Pause(PANE))));
+        }
+
+        #[test]
+        fn any_bytes_come_back_from_their_escapes(bytes in vec(any::<u8>(), 0..200), noise in vec(prop::sample::select(b"\\01789a".to_vec()), 0..40)) {
+            prop_assert_eq!(unescape(&escape(&bytes)), bytes);
+            prop_assert!(unescape(&noise).len() <= noise.len());
         }
     }
 }

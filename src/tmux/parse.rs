@@ -350,6 +350,7 @@ impl<'a> Fields<'a> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use crate::text::noise::damaged;
     use proptest::prelude::*;
 
     use super::*;
@@ -476,6 +477,29 @@ mod tests {
             let quoted: String = name.chars().flat_map(|c| ['\\', c]).collect();
             let row = format!("41 $1 2 1 1 1 {quoted}");
             prop_assert_eq!(SessionRow::parse(row.as_bytes()).unwrap().name, name);
+        }
+    }
+
+    proptest! {
+        /// A damaged row is a row, or an error that is fit to be shown.
+        #[test]
+        fn any_damaged_row_is_a_row_or_an_error(
+            pane in damaged(b"41 $1 @2 %3 4242 0   80 24 0 0 100 0 0 0 0 1 1 1 na\\ me ti\\ tle".to_vec()),
+            session in damaged(b"41 $1 2 1 1700000000 1 na\\ me".to_vec()),
+            created in damaged(b"$1 @2 %3 4242 41\n".to_vec()),
+            modes in damaged(b"modes 80 24 0 0 0 0 0 0 0 0 0 1".to_vec()),
+        ) {
+            for error in [
+                PaneRow::parse(&pane).err(),
+                SessionRow::parse(&session).err(),
+                Created::parse(&created).err(),
+                PaneModes::parse(&modes).err(),
+                rows(&session, SessionRow::parse).err(),
+                before_input(&pane).err(),
+            ].into_iter().flatten() {
+                let said = error.to_string();
+                prop_assert!(!said.is_empty() && !said.contains(char::is_control), "{:?}", said);
+            }
         }
     }
 }

@@ -112,6 +112,45 @@ fn malformed_lines_are_answered_and_the_rest_still_runs() {
     assert_eq!(ran.error(), "");
 }
 
+/// Lines of any bytes among lines that are fine: each has one answer, those that are none of ours with their number, and
+/// the others run.
+#[test]
+fn any_bytes_are_answered_line_by_line() {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::strategy::ValueTree as _;
+    let one_line = |bytes: Vec<u8>| bytes.into_iter().filter(|byte| *byte != b'\n').collect::<Vec<u8>>();
+    let near = "\\{\"(id|cmd|async|x)\": ?(1|\"hello\"|\"tree\"|true|\\[|\\{\\}|nul)(, ?\"(cmd|id|session)\": ?(\"hello\"|\"list\"|2|\"x\"))?\\}?";
+    let lines = vec(prop_oneof![vec(any::<u8>(), 0..40).prop_map(one_line), near.prop_map(String::into_bytes)], 300);
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let lines = lines.new_tree(&mut runner).unwrap().current();
+    let mut input = Vec::new();
+    for (index, line) in lines.iter().enumerate() {
+        input.extend(line);
+        input.extend(format!("\n{{\"id\":\"fine-{index}\",\"cmd\":\"hello\"}}\n").bytes());
+    }
+    let rig = Rig::new();
+    let ran = rig.script(&[], &input);
+    let answers = ran.lines();
+    let mut answers = answers.iter();
+    let mut wrong = 0;
+    for (index, line) in lines.iter().enumerate() {
+        let mut answer = answers.next().unwrap();
+        let empty = std::str::from_utf8(line).is_ok_and(|line| line.trim().is_empty());
+        if !empty {
+            let message = answer["error"]["message"].as_str().unwrap_or_default();
+            let numbered = message.starts_with(&format!("line {}: ", 2 * index + 1));
+            let ran = serde_json::from_slice::<Value>(line).is_ok_and(|line| line["cmd"].is_string());
+            assert!(numbered || ran, "{:?}: {answer}", String::from_utf8_lossy(line));
+            wrong += u32::from(numbered);
+            answer = answers.next().unwrap();
+        }
+        assert_eq!((&answer["id"], &answer["ok"]), (&json!(format!("fine-{index}")), &json!(true)), "{answer}");
+    }
+    assert!(answers.next().is_none());
+    assert!(wrong > 100 && wrong < 300, "{wrong} of 300 were wrong");
+}
+
 #[test]
 fn bytes_that_are_not_utf8_launch_nothing() {
     let rig = Rig::new();

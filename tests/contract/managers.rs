@@ -168,6 +168,11 @@ fn what_comes_to_the_control_socket_is_checked() {
         let answer = ask(&path, &line);
         assert!(answer.starts_with("{\"Err\":") && answer.contains(expected), "{expected}: {answer}");
     }
+    // More than a request can be: it is not kept until it ends.
+    let mut endless = UnixStream::connect(&path).unwrap();
+    let part = vec![b'['; 1 << 20];
+    let taken = (0..16).take_while(|_| endless.write_all(&part).is_ok()).count();
+    assert!(taken < 16, "it took {taken} MiB");
     workload.assert_alive();
     owner.ok(json!({"cmd": "list"}));
     owner.finish();

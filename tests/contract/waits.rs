@@ -178,6 +178,32 @@ fn the_last_words_of_a_workload_are_heard() {
     }
 }
 
+/// An exit is the end of the process: neither does a terminal in the hands of a child hold it up, nor is a terminal that
+/// the workload has closed an end of anything.
+#[test]
+fn a_terminal_that_stays_open_holds_up_no_exit_and_a_closed_one_is_none() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    anchor(&rig, &mut batch);
+    for host in HOSTS {
+        let nap = rig.nap();
+        let holder = format!("trap '' HUP; (trap '' HUP; sleep {nap}) & exit 4");
+        let session = batch.launch(json!({"command": holder, "host": host, "kind": "serve"}));
+        let mut exit = wait(&session, "exit");
+        exit["timeout_s"] = json!(10);
+        assert_eq!(batch.ok(exit), json!({"phase": "failed", "exit_code": 4}), "{host}");
+        let closer = format!(
+            "exec < /dev/null > /dev/null 2>&1; sleep 0.4; echo > {}; sleep {nap}",
+            rig.work().join(host).display()
+        );
+        let session = batch.launch(json!({"command": closer, "host": host, "kind": "serve"}));
+        crate::rig::until("its terminal is closed", || rig.work().join(host).exists());
+        let rows = batch.ok(json!({"cmd": "list"}))["sessions"].take();
+        let row = rows.as_array().unwrap().iter().find(|row| row["session"] == session).unwrap();
+        assert_eq!((&row["phase"], &row["verdict"]), (&json!("running"), &json!("owned")), "{host}: {row}");
+    }
+}
+
 #[test]
 fn what_cannot_be_executed_leaves_nothing() {
     let rig = Rig::new();

@@ -307,6 +307,8 @@ fn preset(raw: &str) -> Option<Preset> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use crate::text::noise::{cases, damaged};
+
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -454,6 +456,41 @@ mod tests {
             let marked = changed(&text, "s");
             prop_assert_eq!(serde_json::from_str::<Value>(&marked).unwrap(), expected);
             prop_assert_eq!(marked.len(), text.len(), "running and stopped are of one length");
+        }
+    }
+
+    /// What stands between the longest common beginning and the longest common end of two texts, in each of them.
+    fn difference<'a>(before: &'a str, after: &'a str) -> (&'a str, &'a str) {
+        let (one, other) = (before.as_bytes(), after.as_bytes());
+        let head = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+        let most = one.len().min(other.len()) - head;
+        let tail = one.iter().rev().zip(other.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
+        let cut = |text: &'a str| text.get(head..text.len() - tail).unwrap_or("no boundary");
+        (cut(before), cut(after))
+    }
+
+    proptest! {
+        #![proptest_config(cases(500))]
+
+        /// A damaged file is refused, or one word of it changes (two of a task that is in it twice).
+        #[test]
+        fn a_damaged_file_loses_nothing_but_one_word(bytes in damaged(FILE.as_bytes().to_vec())) {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            for session in ["serve-0000000a", "cookbook-0000000b", "serve-0000000d"] {
+                let Ok(Change::Text(after)) = mark_stopped(&text, session) else { continue };
+                let before = parse(&text).unwrap();
+                if before.tasks.iter().filter(|task| task.session == session).count() == 1 {
+                    let (_, put) = difference(&text, &after);
+                    prop_assert!("\"status\": \"stopped\", \"status\"".contains(put), "{:?}", put);
+                }
+                // It is still a file of Cookbook's, and says what was meant.
+                let over = matches!(mark_stopped(&after, session), Ok(Change::Over(status)) if status == "stopped");
+                prop_assert!(over, "{}", after);
+                let after = parse(&after).unwrap();
+                prop_assert_eq!(&before.presets, &after.presets);
+                let others = |state: State| state.tasks.into_iter().filter(|task| task.session != session).collect::<Vec<_>>();
+                prop_assert_eq!(others(before), others(after));
+            }
         }
     }
 }

@@ -34,6 +34,9 @@ const PROTOCOL: u32 = 1;
 /// A request longer than this is nobody's of ours (bytes).
 const REQUEST_MAX: u64 = 4 << 20;
 
+/// A longer answer is nobody's of ours, either (bytes).
+const ANSWER_MAX: u64 = 64 << 20;
+
 /// How long the owner may take with what is done at once.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(5);
 
@@ -288,7 +291,9 @@ impl Inner {
         stream.set_write_timeout(Some(AT_ONCE)).map_err(Unheard::Nobody)?;
         stream.set_read_timeout(patience).map_err(Unheard::Nobody)?;
         let mut line = Vec::new();
-        let said = stream.write_all(&text).and_then(|()| BufReader::new(&stream).read_until(b'\n', &mut line));
+        let said = stream
+            .write_all(&text)
+            .and_then(|()| BufReader::new((&stream).take(ANSWER_MAX)).read_until(b'\n', &mut line));
         match said {
             Ok(0) => return Err(Unheard::Nobody(io::Error::other("it ended before it answered"))),
             Ok(_) => {}
@@ -352,4 +357,39 @@ fn answer(command: &Command, value: Value) -> serde_json::Result<Answer> {
         return serde_json::from_value(value).map(|launched| Answer::Restarted { receipt, launched });
     }
     Ok(Answer::Done)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::noise::{cases, damaged};
+
+    fn request(command: &str) -> Vec<u8> {
+        let command: Command = serde_json::from_str(command).unwrap();
+        serde_json::to_vec(&Request { protocol: PROTOCOL, asked: Asked::Command(Box::new(command)) }).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(cases(200))]
+
+        /// What is damaged is an error, or a request that an owner may refuse; what it would carry out names a session.
+        #[test]
+        fn any_bytes_are_a_request_or_an_error(bytes in prop_oneof![
+            proptest::collection::vec(any::<u8>(), 0..80),
+            damaged(request(r#"{"stop": {"session": "shell-0123abcd", "grace_s": 1.5, "confirm": []}}"#)),
+            damaged(request(r#"{"send": {"session": "shell-0123abcd", "text": "x"}}"#)),
+            damaged(b"{\"protocol\":1,\"picture\":{\"session\":\"shell-0123abcd\"}}".to_vec()),
+        ]) {
+            let Ok(Request { asked: Asked::Command(command), .. }) = serde_json::from_slice(&bytes) else { return Ok(()) };
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            if let Some(session) = asks_the_owner(&command) {
+                prop_assert!(text.contains(session) || text.contains('\\'), "{} in {}", session, text);
+                let named = of_session(&command, "shell-ffffffff").unwrap();
+                prop_assert_eq!(asks_the_owner(&named), Some("shell-ffffffff"));
+            }
+        }
+    }
 }

@@ -93,14 +93,8 @@ impl Inner {
 
     /// Returns why a record is not ours to judge: its pids and times are of other namespaces than ours.
     pub(super) fn elsewhere(&self, tether: &Tether) -> Option<String> {
-        let other = |recorded: Option<u64>, ours: Option<u64>, name: &str| match (recorded, ours) {
-            (Some(recorded), Some(ours)) if recorded != ours => {
-                Some(format!("it was recorded in the {name} namespace {recorded}, and ours is {ours}"))
-            }
-            (Some(_) | None, _) => None,
-        };
         let Namespaces { pid, time } = self.namespaces;
-        other(tether.pidns_inode, pid, "pid").or_else(|| other(tether.timens_inode, time, "time"))
+        tether.elsewhere(pid, time)
     }
 
     /// Returns the manager that owns a session, where that is another one which lives.

@@ -393,6 +393,10 @@ fn mouse(code: u32, column: u32, row: u32, released: bool) -> Option<Event> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged, pieces};
+
     use super::*;
 
     fn decode(bytes: &[u8]) -> Vec<Event> {
@@ -579,6 +583,32 @@ mod tests {
                 decoder.feed(PASTE_END);
             }
             assert!(decoder.pending.len() <= SEQUENCE_LIMIT + 16);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(cases(400))]
+
+        #[test]
+        fn no_cuts_matter(
+            bytes in prop_oneof![
+                proptest::collection::vec(any::<u8>(), 0..120),
+                proptest::collection::vec(prop::sample::select(b"\x1b[O<;0129mMA~u\xc3\xa9\xe7\x95".to_vec()), 0..60),
+                damaged("a\x1b[1;5Cé\x1b[<0;12;7M界\x1bOPz\x1b[200~pa\x1b[20ste\x1b[201~q".as_bytes().to_vec()),
+            ],
+            lengths in proptest::collection::vec(0_usize..9, 0..30),
+        ) {
+            let mut whole = Decoder::default();
+            let mut expected = whole.feed(&bytes);
+            let mut decoder = Decoder::default();
+            let mut events: Vec<Event> =
+                pieces(&bytes, &lengths).into_iter().flat_map(|piece| decoder.feed(piece)).collect();
+            prop_assert_eq!(&events, &expected);
+            prop_assert_eq!(decoder.is_undecided(), whole.is_undecided());
+            expected.extend(whole.flush());
+            events.extend(decoder.flush());
+            prop_assert_eq!(events, expected);
+            prop_assert!(!decoder.is_undecided(), "nothing is held back for ever");
         }
     }
 }

@@ -92,6 +92,10 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use super::*;
 
     #[test]
@@ -120,6 +124,44 @@ mod tests {
         assert!(!read(b"short", &mut Vec::new()).unwrap());
         for (length, kind) in [(16, ERROR), (0, DONE), (17, DONE), (u32::MAX, DONE)] {
             assert!(read(&message(length, kind), &mut Vec::new()).is_err(), "{length} {kind}");
+        }
+    }
+
+    /// An answer of the kernel: two sockets and the end.
+    fn answer() -> Vec<u8> {
+        let head = |length: usize, kind: u16| {
+            let length = u32::try_from(HEADER + length).unwrap().to_ne_bytes();
+            [&length[..], &kind.to_ne_bytes(), &[0; 10]].concat()
+        };
+        let mut bytes = Vec::new();
+        for (port, inode) in [(8080_u16, 7_u32), (9090, 8)] {
+            let mut body = vec![0; INODE + 4];
+            body[0] = u8::try_from(AddressFamily::INET.as_raw()).unwrap();
+            body[PORT..PORT + 2].copy_from_slice(&port.to_be_bytes());
+            body[ADDRESS..ADDRESS + 4].copy_from_slice(&[127, 0, 0, 1]);
+            body[INODE..].copy_from_slice(&inode.to_ne_bytes());
+            bytes.extend(head(body.len(), BY_FAMILY));
+            bytes.extend(body);
+        }
+        bytes.extend(head(0, DONE));
+        bytes
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let mut found = Vec::new();
+        assert!(read(&answer(), &mut found).unwrap());
+        assert_eq!(found, [(7, "127.0.0.1:8080".parse().unwrap()), (8, "127.0.0.1:9090".parse().unwrap())]);
+    }
+
+    proptest! {
+        #![proptest_config(cases(400))]
+
+        #[test]
+        fn any_answer_is_read_or_an_error(bytes in prop_oneof![damaged(answer()), proptest::collection::vec(any::<u8>(), 0..300)]) {
+            let mut found = Vec::new();
+            let _any = read(&bytes, &mut found);
+            prop_assert!(found.len() <= bytes.len() / HEADER);
         }
     }
 }

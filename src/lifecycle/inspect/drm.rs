@@ -22,7 +22,8 @@ pub fn drm_memory(inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) ->
         for text in clients(procfs.root(), pid) {
             let Some(client) = parse(&text) else { continue };
             if client.bytes > 0 && known.insert(client.key) {
-                *found.entry(pid).or_default() += client.bytes;
+                let sum: &mut u64 = found.entry(pid).or_default();
+                *sum = sum.saturating_add(client.bytes);
             }
         }
     }
@@ -61,7 +62,8 @@ fn parse(text: &str) -> Option<Client> {
             }
         }
     }
-    Some(Client { key, bytes: regions.values().map(|(_, bytes)| bytes).sum() })
+    let bytes = regions.values().fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes));
+    Some(Client { key, bytes })
 }
 
 /// Tells whether a region is memory of the device, and not of the system: amdgpu and xe say `vram`, i915 `local`,
@@ -85,6 +87,10 @@ fn bytes(value: &str) -> Option<u64> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use std::os::unix::fs::symlink;
 
     use super::super::Procfs;
@@ -133,5 +139,24 @@ mod tests {
         assert_eq!(found, BTreeMap::from([(pid(42), 12 << 10)]));
         assert_eq!(drm_memory(&inspector, [pid(43)]), BTreeMap::from([(pid(43), 8 << 10)]));
         assert_eq!(drm_memory(&Inspector::None, [pid(42)]), BTreeMap::new());
+    }
+
+    proptest! {
+        #![proptest_config(cases(300))]
+
+        #[test]
+        fn any_text_is_a_client_or_none(bytes in damaged(
+            b"drm-driver:\txe\ndrm-client-id:\t7\ndrm-total-vram0:\t9 MiB\ndrm-resident-vram1:\t18446744073709551615\n".to_vec(),
+        )) {
+            let _any = parse(&String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    /// A driver that talks nonsense of two regions stops nobody.
+    #[test]
+    fn more_memory_than_there_is_does_not_overflow() {
+        let most = u64::MAX;
+        let regions = format!("drm-total-vram0:\t{most}\ndrm-total-vram1:\t{most}\n");
+        check(&format!("drm-driver:\tx\ndrm-client-id:\t7\n{regions}"), Some(most));
     }
 }

@@ -188,6 +188,10 @@ fn number(field: &[u8]) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use super::*;
 
     const SCALE: Scale = Scale { now_ticks: 1000, page: 4096 };
@@ -254,5 +258,27 @@ mod tests {
         (b.pid, b.ppid) = (pid(43), 42);
         let snapshot = Snapshot::new([a, b], Vec::new(), true);
         assert_eq!(snapshot.ancestors(pid(42)), [pid(43), pid(42)]);
+    }
+
+    proptest! {
+        #![proptest_config(cases(400))]
+
+        #[test]
+        fn any_stat_is_facts_or_none(
+            name in proptest::collection::vec(any::<u8>(), 0..16),
+            bytes in damaged(stat(b"sh) S 1 (", "999")),
+        ) {
+            let facts = parse_stat(pid(42), &stat(&name, "999"), SCALE).expect("parses");
+            prop_assert_eq!((&facts.comm, facts.ppid, &facts.start), (&name, 7, &Start::Ticks(999)));
+            if let Some(facts) = parse_stat(pid(42), &bytes, SCALE) {
+                prop_assert_eq!(facts.pid, pid(42));
+                prop_assert!(facts.comm.len() <= bytes.len());
+            }
+        }
+
+        #[test]
+        fn noise_is_no_facts(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(parse_stat(pid(42), &bytes, SCALE), None);
+        }
     }
 }

@@ -77,3 +77,37 @@ fn add_words(text: &[u8], into: &mut Vec<Pid>) {
         into.extend(std::str::from_utf8(word).ok().and_then(|word| word.parse().ok()).and_then(Pid::new));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::text::noise::{cases, damaged};
+
+    fn read(text: &[u8]) -> Vec<i32> {
+        let mut found = Vec::new();
+        add_words(text, &mut found);
+        found.into_iter().map(Pid::raw).collect()
+    }
+
+    proptest! {
+        #![proptest_config(cases(200))]
+
+        #[test]
+        fn a_list_of_children_is_read_whole(pids in proptest::collection::vec(1..=i32::MAX, 0..40)) {
+            let words: Vec<String> = pids.iter().map(i32::to_string).collect();
+            prop_assert_eq!(read((words.join(" ") + " ").as_bytes()), pids);
+        }
+
+        /// Each of them is a word of the text: no number is made up.
+        #[test]
+        fn nobody_is_made_up(bytes in damaged(b"1 22 333 4444 ".to_vec())) {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            for pid in read(&bytes) {
+                let word = |word: &str| word.parse() == Ok(pid);
+                prop_assert!(pid > 0 && text.split(' ').any(word), "{} in {:?}", pid, text);
+            }
+        }
+    }
+}

@@ -199,6 +199,10 @@ fn hides(root: &Path) -> bool {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use super::*;
 
     fn fake(stat: &[u8]) -> (tempfile::TempDir, Procfs) {
@@ -318,5 +322,36 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(procfs.facts(pid), Ok(None));
+    }
+
+    proptest! {
+        #![proptest_config(cases(40))]
+
+        /// Bytes of anybody in the place of every file that is read of a process.
+        #[test]
+        fn any_files_of_a_process_are_survived(
+            stat in damaged(STAT.to_vec()),
+            status in damaged(b"Name:\tx\nUid:\t1\t2\t3\t4\n".to_vec()),
+            rest in proptest::collection::vec(any::<u8>(), 0..80),
+        ) {
+            let (folder, procfs) = fake(&stat);
+            let place = |name: &str| folder.path().join("42").join(name);
+            fs::write(place("status"), &status).unwrap();
+            for name in ["cmdline", "cgroup", "environ"] {
+                fs::write(place(name), &rest).unwrap();
+            }
+            let pid = Pid::new(42).unwrap();
+            let snapshot = procfs.scan().unwrap();
+            // It is there, or it cannot be read; it is not absent.
+            prop_assert_eq!(snapshot.len() + snapshot.unreadable.len(), 1);
+            prop_assert!(procfs.facts(pid) != Ok(None));
+            let uid = procfs.uid(pid);
+            let said = String::from_utf8_lossy(&status).into_owned();
+            prop_assert!(uid.is_none_or(|uid| said.split_whitespace().any(|word| word.parse() == Ok(uid))));
+            prop_assert!(procfs.cgroup(pid).is_none_or(|path| path.starts_with('/')));
+            procfs.has_marker(pid, b"x=1");
+            let joined = procfs.argv(pid).join(&0);
+            prop_assert!(joined == rest || [&joined[..], b"\0"].concat() == rest, "{:?} of {:?}", joined, rest);
+        }
     }
 }

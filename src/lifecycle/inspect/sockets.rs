@@ -205,6 +205,10 @@ fn sockets(root: &Path, pid: Pid) -> Vec<u64> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use super::*;
 
     #[test]
@@ -257,5 +261,37 @@ mod tests {
         check("0.0.0.0:8080", "127.0.0.1:8080");
         check("[::]:8080", "[::1]:8080");
         check("192.0.2.1:8080", "192.0.2.1:8080");
+    }
+
+    fn row(address: SocketAddr, state: &str, inode: u64) -> String {
+        let word = |bytes: [u8; 4]| format!("{:08X}", u32::from_ne_bytes(bytes));
+        let ip: String = match address.ip() {
+            IpAddr::V4(ip) => word(ip.octets()),
+            IpAddr::V6(ip) => ip.octets().chunks(4).map(|part| word(part.try_into().unwrap())).collect(),
+        };
+        let port = address.port();
+        format!(
+            "   0: {ip}:{port:04X} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0"
+        )
+    }
+
+    proptest! {
+        #![proptest_config(cases(300))]
+
+        #[test]
+        fn any_listening_row_comes_back(ip in any::<IpAddr>(), port in any::<u16>(), inode in any::<u64>(), state in 0_u8..16) {
+            let address = SocketAddr::new(ip, port);
+            let read = parse_row(&row(address, &format!("{state:02X}"), inode));
+            prop_assert_eq!(read, (state == 10).then_some(Row { inode, address }));
+        }
+
+        #[test]
+        fn any_line_is_a_row_or_none(
+            bytes in damaged(row("127.0.0.1:8080".parse().unwrap(), "0A", 4711).into_bytes()),
+            ip in "[0-9A-Fa-fé+ ]{0,40}",
+        ) {
+            let _any = parse_row(&String::from_utf8_lossy(&bytes));
+            prop_assert!(parse_ip(&ip).is_none_or(|_| ip.bytes().all(|b| b.is_ascii_hexdigit())), "{:?}", ip);
+        }
     }
 }

@@ -284,6 +284,17 @@ fn an_immortal_in_a_cgroup_ends_the_ladder_too() {
     }
 }
 
+/// The cgroup is emptied without anybody in doubt: they were neither signalled nor seen to survive a signal.
+#[test]
+fn who_cannot_be_verified_stays_so_when_the_cgroup_is_emptied() {
+    let mut world = World { cgroup: true, ..World::new(&[(1, Nature::Unverifiable), (2, Nature::Immortal)]) };
+    let teardown = world.run(Ladder::server(Signal::Term, GRACE), &[1, 2]);
+    assert_eq!(world.emptied, 1);
+    let states: Vec<_> = teardown.targets().map(|(_, state)| state.clone()).collect();
+    let doubt = State::Denied(OutcomeKind::Unverifiable, String::new());
+    assert_eq!(states, [doubt, State::Alive { signalled: true, blocked: None }]);
+}
+
 #[test]
 fn a_table_that_does_not_stand_still_is_not_taken_for_an_empty_one() {
     // It settles within the grace: nobody is killed.

@@ -170,3 +170,7 @@ impl Found {
 fn in_leaf(roots: &Roots) -> BTreeSet<Pid> {
     roots.leaf.as_ref().and_then(|leaf| leaf.pids().ok()).into_iter().flatten().collect()
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -151,13 +151,21 @@ pub(super) fn receive<T: DeserializeOwned>(stream: &mut impl Read) -> io::Result
     if length > FRAME_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes")));
     }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body)?;
+    // No more room is taken than what has come: the length is what somebody says.
+    let mut body = Vec::new();
+    stream.take(length as u64).read_to_end(&mut body)?;
+    if body.len() < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     serde_json::from_slice(&body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
+    use crate::text::noise::{cases, damaged};
+
     use super::*;
 
     #[test]
@@ -178,6 +186,51 @@ mod tests {
     fn what_is_not_of_the_protocol_is_an_error() {
         for bytes in [&b""[..], b"\0\0", b"\0\0\0\x05{}", b"\xff\xff\xff\xff", b"\0\0\0\x02{}", b"\0\0\0\x02[]"] {
             assert!(receive::<Hello>(&mut &bytes[..]).is_err(), "{bytes:?}");
+        }
+    }
+
+    fn framed<T: Serialize>(message: &T) -> Vec<u8> {
+        let mut pipe = Vec::new();
+        send(&mut pipe, message).expect("sends");
+        pipe
+    }
+
+    fn orders() -> Orders {
+        let env = vec![("PATH".into(), "/bin".into())];
+        let workspace = Workspace { argv: vec!["sh".into(), "-c".into()], cwd: "/".into(), env, own_tmux: false };
+        let (session, state_dir) = ("serve-0123abcd".into(), "/tmp".into());
+        Orders { session, state_dir, inspector: "procfs".into(), workspace, restart: false }
+    }
+
+    proptest! {
+        #![proptest_config(cases(200))]
+
+        /// A frame is a message, or a clean error.
+        #[test]
+        fn any_frame_is_a_message_or_an_error(
+            noise in proptest::collection::vec(any::<u8>(), 0..60),
+            hello in damaged(framed(&Hello { protocol: 1, warden: Pid::new(7).expect("positive"), workload: Pid::new(8).expect("positive") })),
+            outcome in damaged(framed(&Outcome::Failed { errno: 2, what: "x".into() })),
+            orders in damaged(framed(&orders())),
+        ) {
+            let errors = [
+                receive::<Hello>(&mut noise.as_slice()).err(),
+                receive::<Hello>(&mut hello.as_slice()).err(),
+                receive::<Outcome>(&mut outcome.as_slice()).err(),
+                receive::<Orders>(&mut orders.as_slice()).err(),
+                receive::<Workspace>(&mut orders.as_slice()).err(),
+            ];
+            for error in errors.into_iter().flatten() {
+                prop_assert!(matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData), "{:?}", error);
+            }
+        }
+
+        #[test]
+        fn half_a_frame_is_the_end(cut in 0_usize..200) {
+            let whole = framed(&orders());
+            prop_assume!(cut < whole.len());
+            let error = receive::<Orders>(&mut &whole[..cut]).expect_err("a half");
+            prop_assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
         }
     }
 }

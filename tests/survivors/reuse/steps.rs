@@ -254,7 +254,7 @@ fn reap(round: u64, maker: &RefCell<Maker>, inspector: &Inspector) -> u64 {
     what.extend([output.stdout, output.stderr].map(|told| String::from_utf8_lossy(&told).into_owned()));
     let what = what.join("\n");
     maker.assert_true(&what);
-    let (left, _) = store.load().unwrap();
+    let (left, _) = store.load(&mut cookbook_tui::lifecycle::records::Records::default()).unwrap();
     assert!(left.is_empty(), "records are still there: {what}");
     reused
 }

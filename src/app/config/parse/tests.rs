@@ -1,7 +1,10 @@
 //! What the keys of a file mean, and the exact text of every error.
 
+use proptest::prelude::*;
+
 use super::super::colour::Colour;
 use super::*;
+use crate::text::noise::{cases, damaged};
 
 fn read(content: &str) -> Result<Layer, ConfigError> {
     let (path, dir, home) = (Path::new("config.toml"), Path::new("/etc/cookbook"), Some(Path::new("/home/me")));
@@ -13,9 +16,7 @@ fn one(rest: &str) -> Recipe {
     read(&content).unwrap().recipes.remove(0)
 }
 
-#[test]
-fn every_key_is_read() {
-    let content = r#"
+const EVERY_KEY: &str = r#"
         [[recipe]]
         name = "tiny"
         kind = "serve"
@@ -47,6 +48,10 @@ fn every_key_is_read() {
         theme = "mono"
         escape = "C-]"
     "#;
+
+#[test]
+fn every_key_is_read() {
+    let content = EVERY_KEY;
     let layer = read(content).unwrap();
     let argv = ["llama-server", "-m", "tiny.gguf", "--port", "8080"].map(String::from).to_vec();
     let expected = Recipe {
@@ -415,5 +420,31 @@ fn the_look_is_read() {
     ] {
         let error = read(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    /// A file is a configuration, or an error that says where.
+    #[test]
+    fn any_file_is_read_or_is_an_error_with_its_place(bytes in prop_oneof![
+        damaged(EVERY_KEY.as_bytes().to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..120),
+        proptest::collection::vec(prop::sample::select(&[
+            "[[recipe]]", "[ui]", "name", "command", "theme", "=", "\n", "\"x\"", "[", "]", "{", "}", "1", "true", ".", "ready", "#", "''",
+        ][..]), 0..24).prop_map(|words| words.concat().into_bytes()),
+    ]) {
+        let content = String::from_utf8_lossy(&bytes).into_owned();
+        match read(&content) {
+            Ok(layer) => prop_assert!(layer.recipes.iter().all(|recipe| !recipe.name.is_empty())),
+            Err(error) => {
+                let said = error.to_string();
+                let line = said.strip_prefix("config.toml:").and_then(|rest| rest.split(':').next()?.parse().ok());
+                let lines = content.split('\n').count();
+                prop_assert!(line.is_some_and(|line: usize| (1..=lines).contains(&line)), "{} in {} lines", said, lines);
+                prop_assert!(!said.contains(char::is_control), "{:?}", said);
+            }
+        }
     }
 }

@@ -124,6 +124,29 @@ proptest! {
         }
     }
 
+    /// Bytes come as they come: what they paint does not depend on it. Left out is the selector of emoji, which may come
+    /// after its character is in the last column already, and too late to widen it.
+    #[test]
+    fn no_cuts_matter(
+        steps in prop::collection::vec((storm_bytes(), 0u16..12, 0u16..30), 1..6),
+        lengths in prop::collection::vec(0_usize..50, 0..30),
+    ) {
+        let (mut whole, mut pieces) = (screen(5, 20), screen(5, 20));
+        for (bytes, rows, cols) in steps {
+            let bytes = String::from_utf8_lossy(&bytes).replace('\u{fe0f}', "").into_bytes();
+            whole.process(&bytes);
+            for piece in crate::text::noise::pieces(&bytes, &lengths) {
+                pieces.process(piece);
+            }
+            for screen in [&mut whole, &mut pieces] {
+                screen.resize(Size { rows, cols });
+            }
+            assert_same(&everything(&pieces), &everything(&whole));
+            prop_assert_eq!((pieces.cursor(), pieces.title(), pieces.modes()), (whole.cursor(), whole.title(), whole.modes()));
+            prop_assert_eq!(pieces.take_replies(), whole.take_replies());
+        }
+    }
+
     #[test]
     fn text_survives_any_sizes(
         lines in prop::collection::vec("[a-z中é ]{0,40}[a-z]", 1..20),
