@@ -82,14 +82,15 @@ impl Records {
 mod tests {
     use std::cell::Cell;
     use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
     use std::time::Duration;
 
     use super::*;
 
     /// Reads one file through the cache; says what it is and whether it was opened.
-    fn look(records: &mut Records, path: &PathBuf) -> (Option<String>, bool) {
+    fn look(records: &mut Records, path: &Path) -> (Option<String>, bool) {
         let opened = Cell::new(false);
-        let mut found = records.of([path.clone()].into_iter(), |path| {
+        let mut found = records.of(std::iter::once(path.to_owned()), |path| {
             opened.set(true);
             match fs::read_to_string(path) {
                 Ok(text) => Err(text),

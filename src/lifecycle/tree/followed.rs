@@ -15,6 +15,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::{Facts, Inspector};
 use crate::lifecycle::kill::which_ended;
+use crate::lifecycle::leaf::Leaf;
 
 /// Looks after which a tree is captured anew: command lines and the sockets by which kept daemons are known may have
 /// changed, and nothing tells of that.
@@ -79,7 +80,7 @@ impl Followed {
         for list in &self.aside.lists {
             inspector.children(list, &mut listed);
         }
-        match self.aside.leaf.as_ref().map(|leaf| leaf.pids()) {
+        match self.aside.leaf.as_ref().map(Leaf::pids) {
             Some(Ok(pids)) => listed.extend(pids),
             Some(Err(_)) => return false,
             None => {}

@@ -30,16 +30,16 @@ fn form(bench: &Bench) -> &Form {
 }
 
 fn launched_as(effects: &[Effect]) -> Option<LaunchRequest> {
-    commands(effects).into_iter().find_map(|command| match command {
-        Command::Launch(request) => Some(request.clone()),
-        _ => None,
+    commands(effects).into_iter().find_map(|command| {
+        let Command::Launch(request) = command else { return None };
+        Some(request.clone())
     })
 }
 
 fn restarted(effects: &[Effect]) -> Option<RestartRequest> {
-    commands(effects).into_iter().find_map(|command| match command {
-        Command::Restart(request) => Some(request.clone()),
-        _ => None,
+    commands(effects).into_iter().find_map(|command| {
+        let Command::Restart(request) = command else { return None };
+        Some(request.clone())
     })
 }
 
