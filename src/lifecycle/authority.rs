@@ -334,7 +334,13 @@ mod tests {
 
     fn sleeper() -> std::process::Child {
         // A kernel session of its own: a member of ours would be protected.
-        std::process::Command::new("setsid").args(["sleep", "60"]).spawn().unwrap()
+        let child = std::process::Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
+        let inspector = Inspector::open(None).unwrap();
+        let pid = pid_of(&child);
+        while inspector.facts(pid).unwrap().is_none_or(|facts| facts.sid != pid.raw()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child
     }
 
     fn settle() {

@@ -111,7 +111,9 @@ impl Keymap {
                  and quit cannot"
             )));
         }
-        if let Some(key) = wish.keys.iter().find(|key| context.types() && key.is_text()) {
+        // What an action has by itself does what it does beside the typing.
+        let has = |key: &Key| self.in_context(context).any(|row| row.action == wish.action && row.keys.contains(key));
+        if let Some(key) = wish.keys.iter().find(|key| context.types() && key.is_text() && !has(key)) {
             return Err(problem(format!(
                 "`{action}` in the mode {mode} cannot be on `{}`, which is typed there; take a key such as Up, Tab or C-n",
                 key.spelled()
