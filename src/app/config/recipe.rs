@@ -235,8 +235,9 @@ pub struct RecipeRow {
     /// Working directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
-    /// Variables that it sets; values that are secret are masked.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    /// Variables that it sets, for the screen alone: a name does not always tell that its value is secret, and what
+    /// scripts read is written down. Values that look secret are masked here, too.
+    #[serde(skip)]
     pub env: BTreeMap<String, String>,
     /// Value of `CUDA_VISIBLE_DEVICES`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
