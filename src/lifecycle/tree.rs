@@ -104,6 +104,12 @@ impl Captured {
         Self { members: Vec::new(), supervisors: Vec::new(), unbound: Vec::new(), blind: true, complete: false }
     }
 
+    /// Tells whether the look found nobody, and nobody can have been missed.
+    pub fn is_empty(&self) -> bool {
+        let Self { members, supervisors, unbound, blind, complete } = self;
+        *complete && !blind && members.is_empty() && supervisors.is_empty() && unbound.is_empty()
+    }
+
     /// Has the chosen kept members ended as well.
     pub(super) fn end_kept(&mut self, chosen: &[Identity]) {
         for member in &mut self.members {
@@ -608,6 +614,17 @@ mod tests {
         assert_eq!(fate_of(&chosen, &guard), Fate::End);
         guard.protect_server(pid(40), "the tmux server");
         assert_eq!(fate_of(&chosen, &guard), Fate::Refuse("the tmux server".into()));
+    }
+
+    /// Only a look that could see everybody says that nobody is there.
+    #[test]
+    fn nobody_is_left_only_where_everybody_was_looked_at() {
+        let found = || Captured { blind: false, complete: true, ..Captured::blind() };
+        let unbound = vec![Unreadable { pid: pid(9), reason: "hidden".into() }];
+        assert!(found().is_empty());
+        assert!(!Captured { complete: false, ..found() }.is_empty());
+        assert!(!Captured { unbound, ..found() }.is_empty());
+        assert!(!Captured::blind().is_empty());
     }
 
     #[test]

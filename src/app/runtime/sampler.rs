@@ -53,7 +53,11 @@ impl Inner {
     /// Looks at one session now, in its trees only.
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
         let mut tether = session.tether();
-        if session.state().settled {
+        let nobody_left = {
+            let state = session.state();
+            state.settled || (state.over && state.empty)
+        };
+        if nobody_left {
             session.reap();
             *session.followed() = None;
             self.sample_with(session, Look { workload: Some(VerdictKind::Gone), ..Look::default() });
@@ -87,6 +91,7 @@ impl Inner {
         }
         let captured = capture(&tether.scope(Vec::new()), Depth::Host, &guard, &self.inspector);
         self.note(session, &captured, workload);
+        session.state().empty = captured.is_empty();
     }
 
     /// Looks at a tree that is followed, and takes note of it where it holds these processes, and nobody has come or

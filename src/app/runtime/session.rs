@@ -79,6 +79,8 @@ pub(super) struct State {
     pub(super) elsewhere: bool,
     /// The tether is gone: everything was observed dead.
     pub(super) settled: bool,
+    /// A look at the whole host found nobody after the end. Nobody can join what nobody is in.
+    pub(super) empty: bool,
     pub(super) receipt: Option<Receipt>,
     pub(super) last_phase: Option<Phase>,
     /// How far it has come while it runs.
@@ -146,6 +148,7 @@ impl Session {
             over: false,
             elsewhere: false,
             settled: false,
+            empty: false,
             receipt: None,
             last_phase: None,
             progress: Progress::of(Phase::Running),
@@ -217,6 +220,7 @@ impl Session {
     pub(super) fn forget_end(&self, tether: Tether) {
         let mut state = self.state();
         (state.over, state.elsewhere, state.exit, state.receipt) = (false, false, None, None);
+        state.empty = false;
         (state.witness, state.borrowed, state.tether) = (None, false, tether);
     }
 }
