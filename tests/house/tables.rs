@@ -16,7 +16,7 @@ const NO_VIEWS: [&str; 3] = ["fixtures", "tests", "glyph"];
 /// ASCII stands in it, and no other file than the theme's names a colour.
 fn drawn_past_the_tables(source: &Source) -> Vec<String> {
     let name = source.module().last().cloned().unwrap_or_default();
-    let in_tests = source.path.contains("/tests/");
+    let in_tests = ["/tests/", "/fixtures/"].iter().any(|part| source.path.contains(part));
     if !source.path.starts_with("src/app/tui/") || in_tests || NO_VIEWS.contains(&name.as_str()) {
         return Vec::new();
     }

@@ -1,5 +1,6 @@
 //! What a field of the launch form offers: what is wanted there by what stands before it, and the best matches. Pure.
 
+use super::super::glyph;
 use super::fuzzy::Fuzzy;
 use super::words::{Cursor, quote, quote_path};
 use crate::app::catalog::{Catalog, Listing, Look};
@@ -144,7 +145,7 @@ fn matching(want: Want, typed: &str, known: &Known<'_>) -> Offers {
         Want::Ollama => catalog.ollama.iter().map(|name| (name.clone(), plain(name, "Ollama"))).collect(),
         Want::Recipe => {
             let offer = |row: &RecipeRow| Offer {
-                aside: format!("{} · {}", row.kind.name(), row.command),
+                aside: format!("{} {} {}", row.kind.name(), glyph::DOT, row.command),
                 ..plain(&row.name, "")
             };
             known.recipes.iter().map(|row| (row.name.clone(), offer(row))).collect()
@@ -155,7 +156,7 @@ fn matching(want: Want, typed: &str, known: &Known<'_>) -> Offers {
             .filter_map(|file| {
                 let path = file.path.to_str()?;
                 let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
-                let aside = format!("{} · {dir}", size(file.bytes));
+                let aside = format!("{} {} {dir}", size(file.bytes), glyph::DOT);
                 Some((path.to_owned(), Offer { text: path.to_owned(), shown: name.to_owned(), aside }))
             })
             .collect(),
@@ -172,7 +173,7 @@ fn matching(want: Want, typed: &str, known: &Known<'_>) -> Offers {
         list.clear();
     }
     let cut = catalog.cut.as_ref().map(|why| format!("not everything was looked at: {why}"));
-    let note = if looking { Some("looking …".to_owned()) } else { cut.filter(|_| want != Want::Recipe) };
+    let note = if looking { Some(format!("looking {}", glyph::MORE)) } else { cut.filter(|_| want != Want::Recipe) };
     Offers { list, note, ..Offers::default() }
 }
 

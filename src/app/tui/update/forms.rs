@@ -2,6 +2,7 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::super::glyph;
 use super::super::keymap::{Action, Context};
 use super::super::model::{Act, Confirmed, Fault, Form, Overlay, Pending, Picker, Preview, Slot};
 use super::super::seam::{Effect, Ticket};
@@ -313,7 +314,7 @@ impl Turn<'_> {
             launch: Some(request),
             dry_run: None,
         };
-        self.note(Tone::Plain, &format!("{}: {name} …", Act::Replace.verb()));
+        self.note(Tone::Plain, &format!("{}: {name} {}", Act::Replace.verb(), glyph::MORE));
         self.model.acting.push(session.clone());
         let next = self.run(Command::Restart(asked), Pending::Replace(form, session, name));
         if let Some(form) = self.waiting_form(ticket) {
