@@ -139,6 +139,8 @@ fn what_nobody_saw_is_marked_typed_into_together_and_remembered() {
     terminal.key("C-\\");
     terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
     // The next run begins where this one ended.
+    terminal.key("Escape");
+    terminal.await_that("the list with the keys", |text| text.starts_with('━'));
     terminal.key("k");
     terminal.key("t");
     terminal.await_that("no tree", |text| !text.contains("Processes"));
