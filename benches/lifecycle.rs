@@ -140,7 +140,8 @@ fn emptied(inspector: &Inspector, count: usize) {
         let start = Instant::now();
         let captured = capture(&scope, Depth::Trees, &guard, inspector);
         let ladder = Ladder { force: true, ..Ladder::server(Signal::Term, GRACE) };
-        let mut stage = Stage { inspector, guard: &guard, leaf: None, deadline: None, observe: &mut |_| {} };
+        let mut stage =
+            Stage { inspector, guard: &guard, leaf: None, deadline: None, hold: None, observe: &mut |_| {} };
         let mut rescan = |depth: Depth| {
             let depth = if depth == Depth::Host { Depth::Trees } else { depth };
             capture(&scope, depth, &guard, inspector)
@@ -177,7 +178,8 @@ fn last_death(inspector: &Inspector) {
         let captured = capture(&scope, Depth::Trees, &guard, inspector);
         let mut last = Instant::now();
         let mut observe = |_| last = Instant::now();
-        let mut stage = Stage { inspector, guard: &guard, leaf: None, deadline: None, observe: &mut observe };
+        let mut stage =
+            Stage { inspector, guard: &guard, leaf: None, deadline: None, hold: None, observe: &mut observe };
         let mut rescan = |depth| capture(&scope, depth, &guard, inspector);
         conduct(Ladder::server(Signal::Term, GRACE), captured, &mut rescan, &mut stage);
         times.push(last.elapsed());

@@ -74,6 +74,8 @@ pub enum Action {
     Stop(Stop),
     /// Stop a session and start it again
     Restart(Restart),
+    /// Hold a stop that is under way before KILL, or let it go on
+    Hold(Hold),
     /// End what earlier stops left behind
     Sweep(Sweep),
     /// Show the processes of a session with their verdicts
@@ -227,6 +229,19 @@ pub struct Extend {
     /// Seconds from now
     #[arg(allow_negative_numbers = true)]
     pub seconds: f64,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `hold`.
+#[derive(Debug, ClapArgs)]
+pub struct Hold {
+    /// Id or unique name
+    pub session: String,
+    /// Let it go on
+    #[arg(long)]
+    pub release: bool,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -402,6 +417,7 @@ impl Action {
             | Self::Wait(_)
             | Self::Adopt(_)
             | Self::Extend(_)
+            | Self::Hold(_)
             | Self::Draft(_)
             | Self::Save(_)
             | Self::Orphans(_)
@@ -474,6 +490,10 @@ impl Action {
             },
             Self::Draft(of) => (Command::Draft { session: of.session.clone() }, of.output),
             Self::Save(save) => (Command::Save(save.request()), save.output),
+            Self::Hold(hold) => {
+                let (session, release) = (hold.session.clone(), hold.release.then_some(true));
+                (Command::Hold { session, release }, hold.output)
+            }
             Self::Extend(extend) => {
                 let command = Command::Extend { session: extend.session.clone(), ceiling_s: extend.seconds };
                 (command, extend.output)

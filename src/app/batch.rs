@@ -97,6 +97,7 @@ impl Batch<'_> {
             | Command::Logs { .. }
             | Command::Restart(_)
             | Command::Stop(_)
+            | Command::Hold { .. }
             | Command::Sweep(_)
             | Command::Orphans(_)
             | Command::Adopt { .. }

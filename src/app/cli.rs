@@ -83,6 +83,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
                 Answer::Doctor(checks) if checks.iter().any(|check| check.state == CheckState::Fail) => Exit::Failed,
                 Answer::Hello(_)
                 | Answer::Orphans(_)
+                | Answer::Held(_)
                 | Answer::Extended(_)
                 | Answer::Doctor(_)
                 | Answer::Launched(_)

@@ -90,6 +90,14 @@ pub enum Command {
     Restart(RestartRequest),
     /// Ends a session and everything that belongs to it.
     Stop(StopRequest),
+    /// Holds a stop that is under way before KILL, for ten minutes in all at most.
+    Hold {
+        /// Which session.
+        session: String,
+        /// Lets it go on instead.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        release: Option<bool>,
+    },
     /// Ends what earlier stops left behind.
     Sweep(SweepRequest),
     /// What is left of sessions without a manager.
@@ -268,6 +276,15 @@ pub struct OrphansRequest {
     /// With `reap`: kept members of the session to end all the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_kept: Option<Vec<Choice>>,
+}
+
+/// The answer to `hold`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// The stop does not go on to KILL.
+    pub held: bool,
+    /// For so many seconds at the longest.
+    pub left_s: Option<f64>,
 }
 
 /// A tmux session as a person names it.
@@ -482,6 +499,8 @@ pub enum Answer {
         /// The new session.
         launched: Launched,
     },
+    /// To `hold`.
+    Held(Held),
     /// To `orphans`.
     Orphans(Box<Orphans>),
     /// To `extend`: seconds since the Unix epoch until which it may live, for display.
@@ -530,6 +549,7 @@ impl Answer {
                 value["receipt"] = json!(receipt);
                 value
             }
+            Self::Held(held) => json!(held),
             Self::Orphans(orphans) => json!(orphans),
             Self::Extended(not_after) => json!({ "not_after": not_after }),
             Self::Doctor(checks) => json!({ "checks": checks }),

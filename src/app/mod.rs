@@ -3,6 +3,7 @@
 pub mod args;
 pub mod attention;
 pub mod batch;
+mod branch;
 pub mod catalog;
 pub mod cli;
 pub mod cockpit;

@@ -56,6 +56,7 @@ pub(super) fn confirmed(mut command: Command, targets: Vec<Identity>) -> Command
         | Command::Screen { .. }
         | Command::Send { .. }
         | Command::Resize { .. }
+        | Command::Hold { .. }
         | Command::Logs { .. }
         | Command::Orphans(_)
         | Command::Adopt { .. }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::command::{Answer, Check, CheckState, Launched, Orphans, Waited};
+use super::command::{Answer, Check, CheckState, Held, Launched, Orphans, Waited};
 use super::contract::{CommandLine, OtherServer, Phase, SessionRow, Tree};
 use super::draft::TmuxRow;
 use super::why::Why;
@@ -29,6 +29,10 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Receipt(receipt) => self::receipt(receipt),
         Answer::Restarted { receipt, launched } => format!("{}{}", self::receipt(receipt), self::launched(launched)),
         Answer::Orphans(orphans) => self::orphans(orphans),
+        Answer::Held(Held { left_s: Some(left), .. }) => {
+            format!("held before KILL, for {} at the longest\n", age(*left))
+        }
+        Answer::Held(_) => "it goes on\n".to_owned(),
         Answer::Extended(not_after) => {
             format!("it may live for another {}\n", age(not_after - clock::wall() + 1.0))
         }

@@ -146,6 +146,7 @@ fn request() -> Value {
             json!({ "session": { "type": "string" }, "ceiling_s": { "type": "number", "exclusiveMinimum": 0 } }),
             json!({}),
         ),
+        ("hold", json!({ "session": { "type": "string" } }), json!({ "release": flag() })),
         (
             "sweep",
             json!({}),
@@ -244,6 +245,7 @@ fn results() -> Value {
         "stop": reference("receipt"),
         "sweep": reference("receipt"),
         "extend": object(&json!({ "not_after": { "type": "number" } }), &json!({})),
+        "hold": object(&json!({ "held": { "type": "boolean" }, "left_s": { "type": ["number", "null"] } }), &json!({})),
         "dismiss": empty(),
         "notify": object(&json!({ "session": { "type": "string" }, "verified": { "type": "boolean" } }), &json!({})),
         "doctor": object(&json!({ "checks": list("check") }), &json!({})),

@@ -20,7 +20,7 @@ use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
 use super::tui::job::{self, Link};
 use super::tui::keymap;
-use super::tui::{self, Cockpit, Notifier, OnStuck, Options, Theme, UiEvent, Wishes};
+use super::tui::{self, Cockpit, Memory, Notifier, OnStuck, Options, Theme, UiEvent, Wishes};
 use super::{COCKPIT, LOG_WRITER, batch, cli, plain, schema};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::receipt::Receipt;
@@ -156,6 +156,7 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
         )
     })?;
     let server = server(args, &paths, &config)?;
+    let state_dir = paths.state_dir.clone();
     let runtime = Runtime::new(Setup { paths, config, inputs, inspector, server, attended: args.batch.is_none() })?;
     let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
     let mut ended = Vec::new();
@@ -182,7 +183,7 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
             Ok(batch::run(&runtime, input, args.fail_fast, &signals(&runtime)))
         }
         (None, None) if args.plain => Ok(speak(&runtime, ended)),
-        (None, None) => show(&runtime, args, link, ended),
+        (None, None) => show(&runtime, args, &state_dir, link, ended),
     };
     runtime.leave();
     exit
@@ -197,15 +198,41 @@ fn speak(runtime: &Runtime, ended: Vec<String>) -> Exit {
     plain::run(runtime, std::io::stdin(), &notes, interrupted)
 }
 
+/// What the screen remembers, in the state directory.
+const REMEMBERED: &str = "screen.json";
+/// Longer than any that we write.
+const REMEMBERED_MAX: u64 = 64 << 10;
+
+/// Reads what the screen remembers; nothing where there is none.
+fn recall(path: &Path) -> Result<Memory, String> {
+    let file = match regular::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Memory::default()),
+        Err(error) => return Err(error.to_string()),
+    };
+    let mut bytes = Vec::new();
+    file.take(REMEMBERED_MAX).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Memory::read(&bytes)
+}
+
 /// Opens the screen. What its end leaves behind is said once the terminal is a person's again.
-fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) -> Result<Exit, AppError> {
+fn show(
+    runtime: &Runtime,
+    args: &Args,
+    state_dir: &Path,
+    link: Option<Link>,
+    ended: Vec<String>,
+) -> Result<Exit, AppError> {
     keep_children();
     runtime.watch();
     let ui = runtime.ui();
     let wishes = Wishes { theme: ui.theme, colours: ui.colours, glyphs: ui.glyphs, no_color: args.no_color };
     let variable = |name: &str| std::env::var(name).ok();
-    let (theme, notifier) = (Theme::resolve(&wishes, variable), Notifier::resolve(ui.notify, variable));
+    let has_notify_send = config::find_program("notify-send", std::env::var_os("PATH").as_deref()).is_some();
+    let theme = Theme::resolve(&wishes, variable);
+    let notifier = Notifier::resolve(ui.notify, variable, has_notify_send);
     let (sender, events) = channel();
+    let bridge_notes = sender.clone();
     let bridge = Bridge::new(runtime.clone(), sender.clone());
     for note in runtime.notes().into_iter().chain(ended) {
         sender.send(UiEvent::Note(note)).ok();
@@ -230,9 +257,20 @@ fn show(runtime: &Runtime, args: &Args, link: Option<Link>, ended: Vec<String>) 
         std::process::exit(exit.code().into());
     });
     let keys = ui.keys.clone();
-    let options = Options { theme, keys, escape: ui.escape, mouse: true, notifier, link, on_stuck: Some(on_stuck) };
+    let remembered = state_dir.join(REMEMBERED);
+    let memory = recall(&remembered).unwrap_or_else(|problem| {
+        let note = format!("{} was ignored: {problem}", remembered.display());
+        bridge_notes.send(UiEvent::Note(note)).ok();
+        Memory::default()
+    });
+    let options =
+        Options { theme, keys, escape: ui.escape, mouse: true, notifier, memory, link, on_stuck: Some(on_stuck) };
     let outcome = tui::run(&bridge, events, sender, options)
         .map_err(|error| AppError::new(ErrorKind::Io, format!("the screen ended: {error}")));
+    if let Some(memory) = bridge.remembered() {
+        // A layout that cannot be written is no reason to complain.
+        replace(&remembered, &memory.bytes()).ok();
+    }
     // Its view of tmux lets go before the program ends, or tmux would keep the client.
     bridge.select(None);
     let receipts = runtime.close();

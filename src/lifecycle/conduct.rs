@@ -13,6 +13,7 @@ use rustix::event::epoll;
 use super::authority::{Denied, Pinned, authorize};
 use super::clock::timespec;
 use super::guard::Guard;
+use super::hold::Hold;
 use super::identity::Identity;
 use super::inspect::{Inspector, Unreadable};
 use super::kill::{Signal, Undelivered, deliver, deliver_all};
@@ -44,6 +45,8 @@ pub struct Stage<'a> {
     pub leaf: Option<Leaf>,
     /// When to give up, whatever is still alive.
     pub deadline: Option<Instant>,
+    /// Whether a person holds it before KILL.
+    pub hold: Option<&'a Hold>,
     /// Is told what happens while it happens.
     pub observe: &'a mut dyn FnMut(Observed),
 }
@@ -79,15 +82,20 @@ pub fn conduct(
 ) -> Ended {
     let mut complete = captured.complete;
     let targets: Vec<Identity> = captured.to_end().map(|member| member.pinned.identity().clone()).collect();
-    let mut shell = Shell::new();
+    let mut shell = Shell::new(stage.hold);
     shell.take_in(captured);
     let mut teardown = Teardown::new(ladder, targets).with_cgroup(stage.leaf.is_some());
-    let mut timed_out = false;
+    let (mut timed_out, mut held) = (false, None);
     loop {
         let now = Instant::now();
         if stage.deadline.is_some_and(|deadline| now >= deadline) {
             timed_out = true;
             break;
+        }
+        let wish = stage.hold.and_then(|hold| hold.until(now));
+        if wish != held {
+            held = wish;
+            teardown.handle(wish.map_or(Event::Released, Event::Held));
         }
         match teardown.poll_step(now) {
             Step::Signal(target, signal) => {
@@ -109,7 +117,7 @@ pub fn conduct(
             }
             Step::Wait(until) => {
                 let until = stage.deadline.map_or(until, |deadline| until.min(deadline));
-                for identity in shell.wait(&teardown, until, stage.inspector) {
+                for identity in shell.wait(&teardown, until, held, stage) {
                     (stage.observe)(Observed::Exited(identity.clone(), shell.known_command(&identity)));
                     teardown.handle(Event::Exited(identity));
                 }
@@ -145,12 +153,12 @@ struct Shell {
 }
 
 impl Shell {
-    fn new() -> Self {
+    fn new(hold: Option<&Hold>) -> Self {
         Self {
             members: BTreeMap::new(),
             unbound: Vec::new(),
             signals: Vec::new(),
-            waiting: Waiting::new(),
+            waiting: Waiting::new(hold),
             bare: Vec::new(),
         }
     }
@@ -230,6 +238,9 @@ impl Shell {
         };
         match deliver(owned, signal) {
             Ok(via) => {
+                if let Some(hold) = stage.hold.filter(|_| signal == Signal::Kill) {
+                    hold.pass();
+                }
                 (stage.observe)(Observed::Signalled(target.clone(), signal));
                 self.signals.push(sent(target, signal, via));
                 Event::Delivered(target.clone(), signal)
@@ -279,21 +290,24 @@ impl Shell {
         events
     }
 
-    /// Waits for exits among those who are alive and returns them; empty once `until` has come.
-    fn wait(&mut self, teardown: &Teardown, until: Instant, inspector: &Inspector) -> Vec<Identity> {
+    /// Waits for exits among those who are alive and returns them; empty once `until` has come, or a person holds it or
+    /// lets it go on.
+    fn wait(&mut self, teardown: &Teardown, until: Instant, held: Option<Instant>, stage: &Stage<'_>) -> Vec<Identity> {
         self.bare.retain(|identity| teardown.is_alive(identity));
         loop {
             let has_ended = |identity: &&Identity| {
-                self.members.get(*identity).is_none_or(|member| member.pinned.has_ended(inspector))
+                self.members.get(*identity).is_none_or(|member| member.pinned.has_ended(stage.inspector))
             };
             let mut ended: Vec<Identity> = self.bare.iter().filter(has_ended).cloned().collect();
             let left = until.saturating_duration_since(Instant::now());
             let pause = if self.bare.is_empty() { left } else { left.min(BARE_POLL) };
             let pause = if ended.is_empty() { pause } else { Duration::ZERO };
-            let signalled = self.waiting.ended(pause, &self.members);
+            let signalled = self.waiting.ended(pause, &self.members, stage.hold);
             // Whoever was denied is not waited for, and whoever was found gone is known already.
             ended.extend(signalled.into_iter().filter(|identity| teardown.is_alive(identity)));
-            if !ended.is_empty() || Instant::now() >= until {
+            let now = Instant::now();
+            let changed = stage.hold.is_some_and(|hold| hold.until(now) != held);
+            if !ended.is_empty() || changed || now >= until {
                 return ended;
             }
         }
@@ -308,11 +322,23 @@ fn sent(target: &Identity, signal: Signal, via: Via) -> SignalSent {
 struct Waiting {
     epoll: Option<OwnedFd>,
     watched: Vec<Identity>,
+    /// There is a wish to look at that wakes nobody.
+    deaf: bool,
 }
 
+/// What the bell of a hold is known by among the processes that are waited for.
+const BELL: u64 = u64::MAX;
+/// How often a wish is looked at that wakes nobody.
+const DEAF_POLL: Duration = Duration::from_millis(200);
+
 impl Waiting {
-    fn new() -> Self {
-        Self { epoll: epoll::create(epoll::CreateFlags::CLOEXEC).ok(), watched: Vec::new() }
+    fn new(hold: Option<&Hold>) -> Self {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).ok();
+        let bell = hold.and_then(Hold::bell);
+        let rings = epoll.as_ref().zip(bell).is_some_and(|(epoll, bell)| {
+            epoll::add(epoll, bell, epoll::EventData::new_u64(BELL), epoll::EventFlags::IN).is_ok()
+        });
+        Self { epoll, watched: Vec::new(), deaf: hold.is_some() && !rings }
     }
 
     /// Adds one; tells whether that can be done.
@@ -327,7 +353,8 @@ impl Waiting {
     }
 
     /// Returns who has ended, waiting for the first of them at most `pause`. They are not watched any more.
-    fn ended(&mut self, pause: Duration, members: &BTreeMap<Identity, Member>) -> Vec<Identity> {
+    fn ended(&mut self, pause: Duration, members: &BTreeMap<Identity, Member>, hold: Option<&Hold>) -> Vec<Identity> {
+        let pause = if self.deaf { pause.min(DEAF_POLL) } else { pause };
         let Some(epoll) = &self.epoll else {
             std::thread::sleep(pause);
             return Vec::new();
@@ -341,6 +368,10 @@ impl Waiting {
         let mut ended = Vec::new();
         for event in &events {
             let data = event.data;
+            if data.u64() == BELL {
+                hold.inspect(|hold| hold.heard());
+                continue;
+            }
             let index = usize::try_from(data.u64()).unwrap_or(usize::MAX);
             let Some(identity) = self.watched.get(index) else { continue };
             if let Some(pidfd) = members.get(identity).and_then(|member| member.pinned.pidfd()) {

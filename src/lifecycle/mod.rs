@@ -10,6 +10,7 @@ pub mod conduct;
 mod descriptors;
 pub mod failpoint;
 pub mod guard;
+pub mod hold;
 pub mod identity;
 pub mod inspect;
 pub mod journal;

@@ -10,6 +10,7 @@ use super::authority::verify;
 use super::clock::timespec;
 use super::conduct::{Ended, Observed, Stage, conduct};
 use super::guard::Guard;
+use super::hold::Hold;
 use super::identity::{Identity, Pid};
 use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
 use super::leaf::Leaf;
@@ -62,6 +63,8 @@ pub struct Order<'a> {
     pub timeout: Option<Duration>,
     /// Ends only what is left: the host is gone already.
     pub sweep: bool,
+    /// Whether a person holds it before KILL.
+    pub hold: Option<&'a Hold>,
 }
 
 /// Why nothing was done.
@@ -130,7 +133,7 @@ pub fn stop(
     let leaf = scope.cgroup.as_ref().and_then(Leaf::open);
     // Who stands still could not act on a signal.
     leaf.iter().for_each(Leaf::thaw);
-    let mut stage = Stage { inspector, guard, leaf, deadline, observe };
+    let mut stage = Stage { inspector, guard, leaf, deadline, hold: order.hold, observe };
     let mut tree = Tree { scope, host: &mut *host, guard, inspector };
     let mut result =
         if blind { Total::blind(captured) } else { Total::of(tree.end(order.ladder.clone(), captured, &mut stage)) };

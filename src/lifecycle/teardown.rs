@@ -7,6 +7,7 @@
 //! The rungs: the first signals (TERM, or HUP+TERM, then CONT), a grace, then rounds of KILL until two
 //! looks add nothing. From the second round on the members are stopped first, so that a fork ring stands
 //! still while it is killed; where the session has a cgroup of its own, that is emptied at once instead. Before every escalation the process table is read again.
+//! A person can hold it before KILL: while it is held the grace does not end, and whoever ends by himself ends it as usual.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -75,6 +76,10 @@ pub enum Event {
     Undeliverable(Identity, String),
     /// It was observed dead.
     Exited(Identity),
+    /// A person holds it before KILL, until this moment at the longest.
+    Held(Instant),
+    /// Nobody holds it any more.
+    Released,
     /// The cgroup holds somebody who is not to be ended, or is gone.
     Spared,
     /// A fresh capture.
@@ -162,6 +167,8 @@ pub struct Teardown {
     deaths_before: usize,
     /// There is a cgroup that has not been emptied yet.
     cgroup: bool,
+    /// The grace does not end before.
+    held: Option<Instant>,
 }
 
 impl Teardown {
@@ -181,6 +188,7 @@ impl Teardown {
             rounds: 0,
             deaths_before: 0,
             cgroup: false,
+            held: None,
         };
         teardown.add(targets);
         teardown
@@ -230,15 +238,16 @@ impl Teardown {
                     self.enter(Phase::Grace { until, next_look: now + FIRST_LOOK, pause: FIRST_LOOK });
                 }
                 Phase::Grace { .. } if self.alive().is_empty() => self.enter(Phase::Look { then: Then::Confirm }),
-                Phase::Grace { until, .. } if now >= until => {
+                Phase::Grace { until, .. } if now >= self.grace_end(until) => {
                     self.enter(Phase::Look { then: Then::Kill { round: 1, stuck: false } });
                 }
                 Phase::Grace { until, next_look, pause } if now >= next_look => {
                     self.enter(Phase::Look { then: Then::Resume { until, due: next_look, pause } });
                 }
-                Phase::Grace { until, next_look, .. } => return Step::Wait(until.min(next_look)),
+                Phase::Grace { until, next_look, .. } => return Step::Wait(self.grace_end(until).min(next_look)),
                 Phase::Unsettled { look } => {
                     let until = *self.deadline.get_or_insert(now + self.ladder.grace);
+                    let until = self.grace_end(until);
                     match look {
                         _ if now >= until => self.enter(Phase::Look { then: Then::Kill { round: 1, stuck: false } }),
                         None => self.phase = Phase::Unsettled { look: Some((now + FIRST_LOOK).min(until)) },
@@ -259,6 +268,10 @@ impl Teardown {
                 }
                 Phase::Stop { round } if self.queued => self.enter(Phase::LookStopped { round }),
                 Phase::Stop { .. } => self.enqueue(&[Signal::Stop], may_live),
+                // Held while the look before it was under way.
+                Phase::Kill { round: 1 } if !self.queued && !self.ladder.force && now < self.grace_end(now) => {
+                    self.enter(Phase::Grace { until: now, next_look: now + FIRST_LOOK, pause: FIRST_LOOK });
+                }
                 Phase::Kill { round } if self.queued => {
                     self.enter(Phase::Window { round, until: now + self.ladder.kill_window });
                 }
@@ -309,6 +322,8 @@ impl Teardown {
                     *state = State::Alive { signalled, blocked: Some(reason) };
                 }
             }
+            Event::Held(until) => self.held = Some(until),
+            Event::Released => self.held = None,
             Event::Spared => {
                 if let Phase::Empty { round } = self.phase {
                     self.enter(Phase::Stop { round });
@@ -353,6 +368,11 @@ impl Teardown {
             | Phase::Window { .. }
             | Phase::Done => {}
         }
+    }
+
+    /// Returns when a grace ends that would end at `until`.
+    fn grace_end(&self, until: Instant) -> Instant {
+        self.held.map_or(until, |held| until.max(held))
     }
 
     fn begin_round(&mut self) {

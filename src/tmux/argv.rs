@@ -12,7 +12,7 @@ use crate::lifecycle::identity::Pid;
 
 use super::ids::{PaneId, SessionId, WindowId, safe_name};
 use super::keys::Key;
-use super::parse::{CREATED_FORMAT, PANE_FORMAT, SESSION_FORMAT};
+use super::parse::{BELL_FORMAT, CREATED_FORMAT, PANE_FORMAT, SESSION_FORMAT};
 use super::quote;
 use super::socket::SocketRef;
 
@@ -114,6 +114,11 @@ pub fn all_panes() -> Vec<OsString> {
 /// `list-sessions`.
 pub fn list_sessions() -> Vec<OsString> {
     words(["list-sessions", "-F", SESSION_FORMAT])
+}
+
+/// `list-windows` of the whole server, for their bells.
+pub fn bells() -> Vec<OsString> {
+    words(["list-windows", "-a", "-F", BELL_FORMAT])
 }
 
 /// `list-clients` of one session: `1` for each that is in control mode, and so nobody's terminal, else `0`.
@@ -395,6 +400,7 @@ mod tests {
             let shown = shown(&argv);
             assert!(shown.ends_with(" -- ...") && !shown.contains("secret"), "{shown}");
         }
+        assert_eq!(shown(&bells()), format!("list-windows -a -F {BELL_FORMAT}"));
         assert_eq!(shown(&list_sessions()), format!("list-sessions -F {SESSION_FORMAT}"));
     }
 }

@@ -23,6 +23,9 @@ pub const PANE_FORMAT: &str = "#{pid} #{session_id} #{window_id} #{pane_id} #{pa
 pub const SESSION_FORMAT: &str = "#{pid} #{session_id} #{session_windows} #{session_attached} #{session_created} \
     #{session_group_size} #{q:session_name}";
 
+/// The format that [`bell`] reads.
+pub const BELL_FORMAT: &str = "#{session_id} #{window_bell_flag}";
+
 /// The format that [`PaneModes::parse`] reads. The word in front tells it from the contents of a pane.
 pub const MODES_FORMAT: &str = "modes #{pane_width} #{pane_height} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{keypad_cursor_flag} #{keypad_flag} #{mouse_standard_flag} #{mouse_all_flag} #{mouse_sgr_flag} \
@@ -258,6 +261,15 @@ impl SessionRow {
         fields.end()?;
         Ok(row)
     }
+}
+
+/// Reads one row of [`BELL_FORMAT`]: a session, and whether the bell of one of its windows rang since somebody was
+/// attached.
+pub fn bell(row: &[u8]) -> Result<(SessionId, bool), ParseError> {
+    let mut fields = Fields::new("bell row", row)?;
+    let rang = (fields.next("session_id")?, fields.flag("window_bell_flag")?);
+    fields.end()?;
+    Ok(rang)
 }
 
 /// Reads all rows of an answer.

@@ -3,6 +3,7 @@
 //! Called by `app` from threads that may wait: every call may take up to [`DEADLINE`]. It never targets a
 //! name, never starts a server except in [`Server::create`], and never hands its own environment on.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -51,7 +52,7 @@ pub enum Closed {
 
 /// A tmux server.
 ///
-/// Calls that look: [`Self::probe`], [`Self::version`], [`Self::sessions`], [`Self::panes`], [`Self::all_panes`],
+/// Calls that look: [`Self::probe`], [`Self::version`], [`Self::sessions`], [`Self::panes`], [`Self::all_panes`], [`Self::bells`],
 /// [`Self::pane`], [`Self::capture`]. Calls that change something: all others. None of them changes `self`.
 #[derive(Clone, Debug)]
 pub struct Server {
@@ -155,6 +156,15 @@ impl Server {
     /// [`TmuxError::NoServer`] where nobody answers, which is not an empty list.
     pub fn sessions(&self) -> Result<Vec<SessionRow>, TmuxError> {
         Ok(parse::rows(&self.call(argv::list_sessions())?, SessionRow::parse)?)
+    }
+
+    /// Returns the sessions in which a bell rang since somebody was attached to them last.
+    ///
+    /// # Errors
+    /// As [`Self::sessions`].
+    pub fn bells(&self) -> Result<BTreeSet<SessionId>, TmuxError> {
+        let rows = parse::rows(&self.call(argv::bells())?, parse::bell)?;
+        Ok(rows.into_iter().filter_map(|(session, rang)| rang.then_some(session)).collect())
     }
 
     /// Returns the terminals on which people look at a session.

@@ -23,6 +23,7 @@ mod escapes;
 mod events;
 mod files;
 mod foreground;
+mod holds;
 mod inspectors;
 mod kept;
 mod llama;

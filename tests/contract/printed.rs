@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use crate::rig::{Ran, Rig};
 
-const SUBCOMMANDS: [&str; 20] = [
+const SUBCOMMANDS: [&str; 21] = [
     "ls",
     "launch",
     "stop",
+    "hold",
     "restart",
     "sweep",
     "tree",

@@ -18,6 +18,7 @@ mod live;
 mod marks;
 mod orphans;
 mod remote;
+mod unseen;
 mod why;
 
 use std::fs;

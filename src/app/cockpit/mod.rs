@@ -6,17 +6,21 @@
 mod remote;
 mod view;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::branch::branch_of;
 use super::catalog::Look;
 use super::command::{Answer, Command, OrphansRequest};
 use super::contract::SessionRow;
 use super::error::{AppError, ErrorKind};
 use super::runtime::Runtime;
-use super::tui::{Cockpit, Ticket, UiEvent};
+use super::tui::{Cockpit, Memory, Ticket, UiEvent, desktop};
+use crate::lifecycle::spawn::{Spec, run};
 use crate::pty::screen::{HistoryLimit, Screen, Size};
 use remote::{Heard, Remote};
 use view::TmuxView;
@@ -25,6 +29,14 @@ use view::TmuxView;
 const TICK: Duration = Duration::from_secs(1);
 /// Time between two looks for orphans.
 const ORPHANS: Duration = Duration::from_secs(5);
+/// How long notify-send may take.
+const DESKTOP: Duration = Duration::from_secs(5);
+/// How long somebody who types into a session waits for more.
+const TYPIST: Duration = Duration::from_secs(30);
+/// Shortest time between two questions for the bells of tmux.
+const BELLS: Duration = Duration::from_secs(2);
+/// Time between two looks at git branches.
+const BRANCHES: Duration = Duration::from_secs(4);
 /// How long the view of tmux may take to let go at the end.
 const LET_GO: Duration = Duration::from_millis(300);
 /// Shortest time between two words about a changed screen: more than a display shows.
@@ -41,6 +53,12 @@ struct Inner {
     selected: Mutex<Option<Selected>>,
     /// Grows with every selection, so that threads of an older one end.
     turn: AtomicU64,
+    /// The directories that live sessions work in.
+    dirs: Mutex<BTreeSet<String>>,
+    /// What the next run is to remember.
+    memory: Mutex<Option<Memory>>,
+    /// Who types into sessions that are not looked at: each in its own order.
+    typists: Mutex<BTreeMap<String, Sender<Vec<u8>>>>,
     /// Selections that are being left or made.
     letting_go: AtomicU64,
 }
@@ -72,12 +90,21 @@ impl Bridge {
             events,
             selected: Mutex::new(None),
             turn: AtomicU64::new(0),
+            dirs: Mutex::default(),
+            memory: Mutex::default(),
+            typists: Mutex::default(),
             letting_go: AtomicU64::new(0),
         });
         forward_events(&inner);
         refresh_rows(&inner);
         announce_screens(&inner);
+        refresh_branches(&inner);
         Self { inner }
+    }
+
+    /// Returns what the next run is to remember, once the screen has ended.
+    pub fn remembered(&self) -> Option<Memory> {
+        self.inner.memory.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Waits, for a short time, until the view of tmux has let go.
@@ -117,7 +144,9 @@ impl Cockpit for Bridge {
                 Source::Remote(remote) => return remote.type_bytes(bytes),
             }
         }
-        self.inner.runtime.type_bytes(session, bytes);
+        if let Some(bytes) = self.inner.runtime.type_bytes(session, bytes) {
+            self.inner.type_elsewhere(session, bytes);
+        }
     }
 
     fn resize(&self, session: &str, rows: u16, cols: u16) {
@@ -165,6 +194,15 @@ impl Cockpit for Bridge {
             .ok();
     }
 
+    fn notify(&self, said: String) {
+        // One that cannot be started, or does not end, says nothing.
+        std::thread::Builder::new().spawn(move || run(&Spec::new(desktop(&said)), None, DESKTOP).ok()).ok();
+    }
+
+    fn remember(&self, memory: Memory) {
+        *self.inner.memory.lock().unwrap_or_else(PoisonError::into_inner) = Some(memory);
+    }
+
     fn screen(&self, session: &str) -> Option<Arc<Mutex<Screen>>> {
         if let Some(selected) = self.inner.selected().as_ref().filter(|selected| selected.session == session) {
             return Some(Arc::clone(&selected.screen));
@@ -176,6 +214,33 @@ impl Cockpit for Bridge {
 impl Inner {
     fn selected(&self) -> MutexGuard<'_, Option<Selected>> {
         self.selected.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Types into a session in tmux, or of another manager, that is not looked at: one after the other, and off the loop
+    /// of the screen.
+    fn type_elsewhere(self: &Arc<Self>, session: &str, bytes: Vec<u8>) {
+        let mut typists = self.typists.lock().unwrap_or_else(PoisonError::into_inner);
+        let typist = typists.entry(session.to_owned()).or_insert_with(|| {
+            let (sender, typed) = channel::<Vec<u8>>();
+            let (inner, session) = (Arc::clone(self), session.to_owned());
+            // Where the system refuses another thread, the receiver is gone, and nothing is typed.
+            std::thread::Builder::new().spawn(move || inner.type_on(&session, &typed)).ok();
+            sender
+        });
+        if typist.send(bytes).is_err() {
+            typists.remove(session);
+        }
+    }
+
+    fn type_on(&self, session: &str, typed: &Receiver<Vec<u8>>) {
+        while let Ok(mut bytes) = typed.recv_timeout(TYPIST) {
+            bytes.extend(typed.try_iter().flatten());
+            let text = Some(String::from_utf8_lossy(&bytes).into_owned());
+            let send = Command::Send { session: session.to_owned(), text, keys: None };
+            if let Err(error) = self.runtime.execute(&send) {
+                return self.tell(UiEvent::Note(error.message));
+            }
+        }
     }
 
     fn tell(&self, event: UiEvent) {
@@ -280,7 +345,9 @@ fn refresh_rows(inner: &Arc<Inner>) {
     inner.tell(UiEvent::Recipes(inner.runtime.recipes()));
     std::thread::spawn(move || {
         let mut before: Vec<SessionRow> = Vec::new();
-        let mut tree_before = None;
+        let (mut tree_before, mut printed_before) = (None, BTreeMap::new());
+        // What has printed since tmux was asked for bells.
+        let (mut rings, mut bells_at) = (BTreeSet::new(), None);
         let mut orphans_at = None;
         loop {
             if orphans_at.is_none_or(|at: Instant| at.elapsed() >= ORPHANS) {
@@ -289,8 +356,25 @@ fn refresh_rows(inner: &Arc<Inner>) {
             }
             let rows = inner.runtime.rows();
             if rows != before {
+                let live = rows.iter().filter(|row| row.machine == "local" && !row.phase.is_over());
+                *inner.dirs.lock().unwrap_or_else(PoisonError::into_inner) =
+                    live.filter_map(|row| row.cwd.clone()).collect();
                 inner.tell(UiEvent::Sessions(rows.clone()));
                 before = rows;
+            }
+            let printed = inner.runtime.printed();
+            if printed != printed_before {
+                inner.tell(UiEvent::Printed(printed.clone()));
+                rings.extend(
+                    printed.iter().filter(|row| printed_before.get(row.0) != Some(row.1)).map(|row| row.0.clone()),
+                );
+                printed_before = printed;
+            }
+            // A bell is output: where nothing was printed, nobody is asked.
+            if !rings.is_empty() && bells_at.is_none_or(|at: Instant| at.elapsed() >= BELLS) {
+                inner.runtime.hear_bells(rings.iter().map(String::as_str));
+                rings.clear();
+                bells_at = Some(Instant::now());
             }
             if let Some(session) = inner.selected_session()
                 && let Some(tree) = inner.runtime.sampled(&session)
@@ -305,6 +389,25 @@ fn refresh_rows(inner: &Arc<Inner>) {
             if inner.runtime.is_closing() {
                 return;
             }
+        }
+    });
+}
+
+/// Reads the git branches of the sessions' directories on a thread of its own: a directory may be one that does not
+/// answer.
+fn refresh_branches(inner: &Arc<Inner>) {
+    let inner = Arc::clone(inner);
+    std::thread::spawn(move || {
+        let mut before = BTreeMap::new();
+        while !inner.runtime.is_closing() {
+            let dirs = inner.dirs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let branch = |dir: String| branch_of(Path::new(&dir)).map(|branch| (dir, branch));
+            let branches: BTreeMap<String, String> = dirs.into_iter().filter_map(branch).collect();
+            if branches != before {
+                inner.tell(UiEvent::Branches(branches.clone()));
+                before = branches;
+            }
+            std::thread::sleep(BRANCHES);
         }
     });
 }

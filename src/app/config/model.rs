@@ -133,9 +133,18 @@ pub struct UiConfig {
 pub enum Notify {
     /// Not at all.
     None,
-    /// By a notification of the terminal outside, while it has told that it is not looked at.
+    /// By a notification of the terminal outside, by the sequence that it is known for, while it has told that it is not
+    /// looked at.
     #[default]
     Terminal,
+    /// The same, by OSC 9.
+    Osc9,
+    /// The same, by OSC 99.
+    Osc99,
+    /// The same, by OSC 777.
+    Osc777,
+    /// The same, by notify-send where there is one and a display; else as `Terminal`.
+    Desktop,
 }
 
 /// Colours of the screen.

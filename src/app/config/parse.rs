@@ -43,6 +43,7 @@ const MACHINE: &[&str] = &["name", "ssh"];
 const TMUX: &[&str] = &["socket"];
 const CONTAINMENT: &[&str] = &["cgroup"];
 const COOKBOOK: &[&str] = &["data_dir", "socket"];
+const NOTIFY: &[&str] = &["none", "terminal", "osc9", "osc99", "osc777", "desktop"];
 const UI: &[&str] = &["theme", "glyphs", "escape", "notify"];
 const THEMES: &[&str] = &["auto", "dark", "light", "mono", "high-contrast"];
 
@@ -111,8 +112,8 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
         layer.theme = section.parse("theme", |item| item.choice(THEMES, &themes))?;
         let glyphs = [Glyphs::Auto, Glyphs::Ascii, Glyphs::Unicode];
         layer.glyphs = section.parse("glyphs", |item| item.choice(&["auto", "ascii", "unicode"], &glyphs))?;
-        let ways = [Notify::None, Notify::Terminal];
-        layer.notify = section.parse("notify", |item| item.choice(&["none", "terminal"], &ways))?;
+        let ways = [Notify::None, Notify::Terminal, Notify::Osc9, Notify::Osc99, Notify::Osc777, Notify::Desktop];
+        layer.notify = section.parse("notify", |item| item.choice(NOTIFY, &ways))?;
         layer.escape = section.parse("escape", chord)?;
     }
     if let Some(item) = root.get("keys") {

@@ -3,6 +3,7 @@
 //! One thread looks at all sessions, at once when a note is left and once a second anyway. Nothing here draws, and
 //! whoever types only takes note of it: the thread writes it down.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io::Read;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
+use super::hosts::server_of;
 use super::session::{Session, State};
 use super::{Inner, Runtime};
 use crate::app::attention::{Answered, Attention, FILE_MAX, Note, Noted, NotifyRequest, Watch};
@@ -237,6 +239,29 @@ impl Runtime {
     /// Takes note of a bell that the view of a session in tmux has heard.
     pub fn ring(&self, session: &str) {
         self.inner.ring(session);
+    }
+
+    /// Asks tmux whether the bell rang in one of these sessions, which have printed something: once for each server of
+    /// theirs. A server that does not answer has said nothing.
+    pub fn hear_bells<'a>(&self, printed: impl Iterator<Item = &'a str>) {
+        let mut servers: BTreeMap<String, Vec<(Arc<Session>, String)>> = BTreeMap::new();
+        for id in printed {
+            let Some(session) = self.inner.lock().by_id.get(id).cloned() else { continue };
+            if let Some(record) = session.tether().tmux {
+                servers.entry(record.socket).or_default().push((session, record.session_id));
+            }
+        }
+        for sessions in servers.into_values() {
+            let record = sessions.first().and_then(|(session, _)| session.tether().tmux);
+            let Some(rung) = record.and_then(|record| server_of(&self.inner, &record).bells().ok()) else { continue };
+            for (session, place) in sessions {
+                let rings = place.parse().is_ok_and(|place| rung.contains(&place));
+                let before = std::mem::replace(&mut session.state().bell_flag, rings);
+                if rings && !before {
+                    self.inner.rang(&session, boottime());
+                }
+            }
+        }
     }
 
     /// Takes note that somebody types into a session. Does not wait.

@@ -187,9 +187,10 @@ pub(super) fn refused(message: String) -> AppError {
 /// Returns the session of a command that only the owner of a PTY can carry out.
 fn asks_the_owner(command: &Command) -> Option<&str> {
     match command {
-        Command::Screen { session, .. } | Command::Send { session, .. } | Command::Resize { session, .. } => {
-            Some(session)
-        }
+        Command::Screen { session, .. }
+        | Command::Send { session, .. }
+        | Command::Resize { session, .. }
+        | Command::Hold { session, .. } => Some(session),
         Command::Restart(request) => Some(&request.session),
         Command::Stop(request) => Some(&request.session),
         Command::Sweep(request) => request.session.as_deref(),
@@ -343,6 +344,9 @@ fn answer(command: &Command, value: Value) -> serde_json::Result<Answer> {
     }
     if let Command::Wait(_) = command {
         return serde_json::from_value(value).map(Answer::Waited);
+    }
+    if matches!(command, Command::Hold { .. }) {
+        return serde_json::from_value(value).map(Answer::Held);
     }
     if let Command::Stop(_) | Command::Sweep(_) = command {
         return serde_json::from_value(value).map(Answer::Receipt);

@@ -260,6 +260,7 @@ impl Runtime {
             }
             Command::Restart(request) => inner.restart(request),
             Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
+            Command::Hold { session, release } => inner.hold(session, *release == Some(true)).map(Answer::Held),
             Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Orphans(request) => inner.orphans(request).map(|orphans| Answer::Orphans(Box::new(orphans))),
             Command::Adopt { tmux } => inner.adopt_tmux(tmux).map(Answer::Launched),
@@ -281,8 +282,9 @@ impl Runtime {
         self.inner.hub.subscribe()
     }
 
-    /// Nothing is launched and nobody waits any more. A stop that is under way is finished.
+    /// Nothing is launched, nobody waits any more, and nothing is held. A stop that is under way is finished.
     pub fn interrupt(&self) {
+        self.inner.release_holds();
         self.inner.closing.store(true, Ordering::SeqCst);
         self.inner.look_soon();
         self.inner.changed();

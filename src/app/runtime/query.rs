@@ -434,13 +434,15 @@ impl super::Runtime {
         self.inner.lock().by_id.get(session).is_some_and(|session| session.tether().adoption.is_some())
     }
 
-    /// Types bytes into a PTY session of this run.
-    pub fn type_bytes(&self, session: &str, bytes: Vec<u8>) {
+    /// Types bytes into a PTY session of this run; returns them where it is none.
+    pub fn type_bytes(&self, session: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
         let session = self.inner.lock().by_id.get(session).cloned();
         if let Some((session, owned)) = session.as_ref().and_then(|session| Some((session, session.pty.as_ref()?))) {
             self.inner.answer(session, boottime());
             owned.pty.write(bytes);
+            return None;
         }
+        Some(bytes)
     }
 
     /// Gives the terminal of a PTY session of this run another size.
@@ -451,6 +453,18 @@ impl super::Runtime {
             // A terminal that is closed keeps its last size.
             drop(owned.pty.resize(size));
         }
+    }
+
+    /// Returns when each session has printed last, by its log, in nanoseconds of the wall clock: a look at each log,
+    /// whatever it prints. One without a log is not there.
+    pub fn printed(&self) -> std::collections::BTreeMap<String, u64> {
+        let printed = |id: &str| {
+            let written = std::fs::metadata(self.inner.store.log_path(id)).ok()?.modified().ok()?;
+            let since = written.duration_since(std::time::UNIX_EPOCH).ok()?;
+            u64::try_from(since.as_nanos()).ok()
+        };
+        let sessions = self.inner.all();
+        sessions.iter().filter_map(|session| Some((session.id.clone(), printed(&session.id)?))).collect()
     }
 
     /// Tells whether the runtime is ending.

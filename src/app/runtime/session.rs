@@ -9,6 +9,7 @@ use super::serving::Serving;
 use crate::app::attention::Watch;
 use crate::app::contract::{HostKind, Kind, LaunchRequest, Phase};
 use crate::app::phase::{Diagnosis, Progress, Readiness};
+use crate::lifecycle::hold::Hold;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
@@ -72,6 +73,8 @@ pub(super) struct Session {
 pub(super) struct State {
     pub(super) tether: Tether,
     pub(super) stopping: bool,
+    /// Of a stop of ours that is under way: whether a person holds it before KILL.
+    pub(super) hold: Option<Arc<Hold>>,
     pub(super) exit: Option<ExitRecord>,
     /// The workload was observed dead; its status may still be unknown.
     pub(super) over: bool,
@@ -104,6 +107,8 @@ pub(super) struct State {
     pub(super) notice: Option<(f64, f64)>,
     /// What it asks a person's attention for.
     pub(super) attention: Watch,
+    /// Its tmux server says that its bell rang since somebody was attached.
+    pub(super) bell_flag: bool,
     /// When it was answered, where that is not on disk yet.
     pub(super) unsaved_answer: Option<f64>,
     /// Whose coming and going a stop has told already.
@@ -144,6 +149,7 @@ impl Session {
         let host = [HostKind::Pty, HostKind::Tmux].into_iter().find(|host| host.name() == tether.host)?;
         let state = State {
             stopping: false,
+            hold: None,
             exit: None,
             over: false,
             elsewhere: false,
@@ -162,6 +168,7 @@ impl Session {
             borrowed: false,
             notice: None,
             attention: Watch::default(),
+            bell_flag: false,
             unsaved_answer: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),

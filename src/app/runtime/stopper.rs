@@ -8,7 +8,7 @@ use super::hosts::{SessionHost, guard, is_open, named};
 use super::limits::{ceiling, grace};
 use super::session::Session;
 use super::{Inner, not_found};
-use crate::app::command::{StopRequest, SweepRequest};
+use crate::app::command::{Held, StopRequest, SweepRequest};
 use crate::app::config::Stop;
 use crate::app::contract::{HostKind, Phase};
 use crate::app::error::{AppError, ErrorKind};
@@ -16,6 +16,8 @@ use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock;
 use crate::lifecycle::conduct::Observed;
+use crate::lifecycle::guard::Guard;
+use crate::lifecycle::hold::Hold;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::journal::{Act, By};
 use crate::lifecycle::leaf::Leaf;
@@ -146,6 +148,34 @@ impl Inner {
         Ok(total)
     }
 
+    /// Holds a stop of ours that is under way before its KILL, or lets it go on.
+    pub(super) fn hold(&self, reference: &str, release: bool) -> Result<Held, AppError> {
+        let session = self.find(reference)?;
+        let failed = |what: &str| AppError::new(ErrorKind::Failed, format!("{}: {what}", session.id));
+        let Some(hold) = session.state().hold.clone() else {
+            return Err(failed(
+                "no stop of this manager that comes to a KILL later is under way: there is nothing to hold",
+            ));
+        };
+        let now = Instant::now();
+        if release {
+            hold.release(now);
+            return Ok(Held { held: false, left_s: None });
+        }
+        match hold.hold(now) {
+            Some(until) => Ok(Held { held: true, left_s: Some((until - now).as_secs_f64()) }),
+            None => Err(failed("KILL was sent already, or it was held for as long as a stop can be")),
+        }
+    }
+
+    /// Lets every stop go on that is held.
+    pub(super) fn release_holds(&self) {
+        let now = Instant::now();
+        for hold in self.all().iter().filter_map(|session| session.state().hold.clone()) {
+            hold.release(now);
+        }
+    }
+
     /// A session whose workload lives, or whose tmux session has live panes, is not over.
     fn still_runs(&self, session: &Arc<Session>) -> bool {
         self.sample_one(session);
@@ -155,6 +185,7 @@ impl Inner {
 
     /// Tears down every PTY session of this run, all at once.
     pub(super) fn stop_owned(self: &Arc<Self>) -> Vec<Receipt> {
+        self.release_holds();
         let owned: Vec<_> = self.all().into_iter().filter(|s| s.pty.is_some() && !s.state().settled).collect();
         let threads: Vec<_> = owned
             .into_iter()
@@ -232,8 +263,9 @@ impl Inner {
             timeout: timeout.map(|timeout| timeout.saturating_sub(begun.elapsed())),
             // A session that is over is closed like any other; `sweep` without a host is the warden's.
             sweep: false,
+            hold: None,
         };
-        let outcome = stop(&order, &mut host, &guard, &self.inspector, &mut |seen| self.tell(session, seen));
+        let outcome = self.stop_held(session, order, &mut host, &guard);
         let mut receipt = match outcome {
             Ok(receipt) => receipt,
             Err(refusal) => {
@@ -270,6 +302,30 @@ impl Inner {
             self.settle(session, tether, &mut receipt);
         }
         Ok(receipt)
+    }
+
+    /// Runs a stop that a person can hold before its KILL, where one comes later.
+    fn stop_held(
+        &self,
+        session: &Arc<Session>,
+        order: Order<'_>,
+        host: &mut SessionHost<'_>,
+        guard: &Guard,
+    ) -> Result<Receipt, Refusal> {
+        let hold = Arc::new(Hold::new());
+        if !order.dry_run && !order.ladder.force {
+            session.state().hold = Some(Arc::clone(&hold));
+        }
+        let order = Order { hold: Some(&hold), ..order };
+        let outcome = stop(&order, host, guard, &self.inspector, &mut |seen| self.tell(session, seen));
+        session.state().hold = None;
+        let waited = hold.held(Instant::now());
+        outcome.map(|mut receipt| {
+            if !waited.is_zero() {
+                receipt.notes.push(format!("a person held it before KILL for {:.1} s", waited.as_secs_f64()));
+            }
+            receipt
+        })
     }
 
     /// Writes a receipt into the journal: on disk before the record may go.

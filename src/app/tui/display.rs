@@ -109,6 +109,11 @@ impl Display {
         self.outlet.push(&self.notifier.bytes(said));
     }
 
+    /// Tells whether it is the desktop that says something, and not the terminal.
+    pub(super) fn tells_the_desktop(&self) -> bool {
+        self.notifier == Notifier::Desktop
+    }
+
     /// Puts text on the clipboard (OSC 52).
     pub(super) fn copy(&self, text: &str) {
         let mut end = text.len().min(CLIPBOARD);

@@ -35,6 +35,8 @@ glyphs! {
     LIGHT = "─", "-";
     /// Between panes; the edge of a dialog; the cursor of a line.
     UPRIGHT = "│", "|";
+    /// Between panes, while what is typed goes to many.
+    HEAVY_UPRIGHT = "┃", "#";
     /// A corner of a dialog.
     TOP_LEFT = "╭", "+";
     /// A corner of a dialog.
@@ -57,8 +59,37 @@ glyphs! {
     DOWN = "↓", "v";
     /// The end of a line within a text.
     RETURN = "↵", "$";
+    /// The lowest of eight steps.
+    STEP_0 = "▁", "_";
+    /// The second.
+    STEP_1 = "▂", ".";
+    /// The third.
+    STEP_2 = "▃", ",";
+    /// The fourth.
+    STEP_3 = "▄", ":";
+    /// The fifth.
+    STEP_4 = "▅", "=";
+    /// The sixth.
+    STEP_5 = "▆", "+";
+    /// The seventh.
+    STEP_6 = "▇", "%";
+    /// The highest.
+    STEP_7 = "█", "#";
+    /// Has printed something that nobody has looked at.
+    UNSEEN = "◆", "n";
+    /// Has ended while nobody looked.
+    ENDED = "■", "e";
     /// A value that is not known.
     UNKNOWN = "–", "-";
+}
+
+/// The highest step.
+pub(super) const TOP_STEP: u8 = 7;
+
+/// Returns a step from 0 to [`TOP_STEP`]; a blank for what nobody knows.
+pub(super) fn step(step: Option<u8>) -> &'static str {
+    const STEPS: [&str; 8] = [STEP_0, STEP_1, STEP_2, STEP_3, STEP_4, STEP_5, STEP_6, STEP_7];
+    step.map_or(" ", |step| STEPS[usize::from(step.min(TOP_STEP))])
 }
 
 /// Replaces the glyphs in a buffer by their counterparts, and lines and blocks that programs draw. With `foreign`

@@ -28,8 +28,10 @@ pub enum Context {
     Terminal,
     /// The preview of a stop, a sweep or a restart.
     Preview,
-    /// Something to read: help, receipt, event log.
+    /// Something to read: help, receipt.
     Reader,
+    /// The event log.
+    Events,
     /// The launch menu.
     Menu,
     /// The launch form.
@@ -56,7 +58,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order in which the help shows them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Panes,
         Self::Terminal,
         Self::History,
@@ -70,6 +72,7 @@ impl Context {
         Self::Line,
         Self::Ask,
         Self::Reader,
+        Self::Events,
         Self::Error,
         Self::Quit,
     ];
@@ -80,7 +83,8 @@ impl Context {
             Self::Panes => "Sessions",
             Self::Terminal => "In a session's terminal",
             Self::Preview => "Preview",
-            Self::Reader => "Help, receipt, events",
+            Self::Reader => "Help, receipt, stop",
+            Self::Events => "Events and receipts",
             Self::Menu => "Start menu",
             Self::Form => "Launch form",
             Self::Picker => "tmux sessions of others",
@@ -133,6 +137,8 @@ pub enum Action {
     Stop,
     /// Previews a stop that kills at once.
     Force,
+    /// Holds a stop before KILL, or lets it go on.
+    Hold,
     /// Previews a sweep.
     Sweep,
     /// Previews a restart.
@@ -147,6 +153,8 @@ pub enum Action {
     Fold,
     /// Marks a session.
     Mark,
+    /// Types into all that are marked.
+    Broadcast,
     /// Goes to the next session that wants to be looked at.
     Attention,
     /// Looks back in a terminal.
@@ -275,7 +283,8 @@ const fn bind(
 }
 
 use Context::{
-    Ask, Error, Filter, Form, History, Line, Menu, Palette, Panes, Picker, Preview, Quit, Reader, Search, Terminal,
+    Ask, Error, Events, Filter, Form, History, Line, Menu, Palette, Panes, Picker, Preview, Quit, Reader, Search,
+    Terminal,
 };
 
 /// All bindings. The order is that of the footer and of the help.
@@ -296,17 +305,25 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('F')], Action::Fix, "fix", "open what is suggested for the session in the launch form"),
     bind(&[Panes], &[c('E')], Action::Revise, "", "edit what the session was launched with, and launch it again"),
     bind(&[Panes], &[c('X')], Action::Force, "", "stop at once with KILL"),
+    bind(&[Panes, Reader], &[c('H')], Action::Hold, "hold", "hold the stop that is shown before KILL, or let it go on"),
     bind(&[Panes], &[c('S')], Action::Sweep, "sweep", "end what earlier stops left behind"),
     bind(&[Panes], &[c('t')], Action::Tree, "tree", "show or hide the processes"),
     bind(&[Panes], &[c('w')], Action::Why, "why", "why the selected process is what it is, and what a stop does to it"),
     bind(&[Panes], &[c('z')], Action::Zoom, "zoom", "give the pane the whole screen, and back"),
     bind(&[Panes], &[c('/')], Action::Find, "find", "show only the sessions that match; in a terminal: search it"),
     bind(&[Panes], &[c(' ')], Action::Mark, "mark", "mark: stop, force, restart, sweep and dismiss act on all marked"),
+    bind(
+        &[Panes],
+        &[c('B')],
+        Action::Broadcast,
+        "",
+        "broadcast: type into the selected session and all that are marked, until the terminal is left",
+    ),
     bind(&[Panes], &[c('!'), c('n')], Action::Attention, "", "to the next session that wants you, or has failed"),
     bind(&[Panes], &[c('-')], Action::Fold, "", "fold the group of the selected session, or unfold it"),
     bind(&[Panes], &[c('[')], Action::LookBack, "", "look back in the terminal: search, select, copy"),
     bind(&[Panes], &[c(':')], Action::Palette, "commands", "find any command or session by its words"),
-    bind(&[Panes], &[c('e')], Action::Events, "events", "show what has happened"),
+    bind(&[Panes], &[c('e')], Action::Events, "events", "what has happened: filter it, open receipts from it"),
     bind(&[Panes], &[c('v')], Action::Receipt, "", "show the last receipt again"),
     bind(&[Panes], &[c('o')], Action::Orphans, "", "list what is left of sessions without a manager"),
     bind(&[Panes], &[c('+')], Action::Extend, "", "let the session live longer: asks for how long"),
@@ -314,30 +331,42 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
     bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
     bind(
-        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[Panes, History, Preview, Reader, Events, Menu, Picker],
         &[c('k'), k(KeyCode::Up)],
         Action::Up,
         "",
         "up; in a terminal's history: back one line",
     ),
-    bind(&[Panes, History, Preview, Reader, Menu, Picker], &[c('j'), k(KeyCode::Down)], Action::Down, "", "down"),
     bind(
-        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[c('j'), k(KeyCode::Down)],
+        Action::Down,
+        "",
+        "down",
+    ),
+    bind(
+        &[Panes, History, Preview, Reader, Events, Menu, Picker],
         &[k(KeyCode::PageUp), c('u')],
         Action::PageUp,
         "",
         "one page up",
     ),
     bind(
-        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[Panes, History, Preview, Reader, Events, Menu, Picker],
         &[k(KeyCode::PageDown), c('d')],
         Action::PageDown,
         "",
         "one page down",
     ),
-    bind(&[Panes, History, Preview, Reader, Menu, Picker], &[c('g'), k(KeyCode::Home)], Action::Top, "", "to the top"),
     bind(
-        &[Panes, History, Preview, Reader, Menu, Picker],
+        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[c('g'), k(KeyCode::Home)],
+        Action::Top,
+        "",
+        "to the top",
+    ),
+    bind(
+        &[Panes, History, Preview, Reader, Events, Menu, Picker],
         &[c('G'), k(KeyCode::End)],
         Action::Bottom,
         "",
@@ -410,7 +439,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Palette], &[k(KeyCode::Enter)], Action::Confirm, "do it", "do what is selected"),
     bind(&[Ask], &[k(KeyCode::Enter)], Action::Confirm, "extend", "let it live for so long, from now"),
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
-    bind(&[Panes, Reader, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
+    bind(&[Panes, Reader, Events, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
     bind(
         &[Preview, Search, Filter, Palette, Menu, Form, Picker, Line, Ask, Quit],
         &[k(KeyCode::Esc), ctrl('c')],
@@ -420,6 +449,9 @@ pub static BINDINGS: &[Binding] = &[
     ),
     bind(&[Preview, Menu, Picker, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
     bind(&[Reader, Error], &[k(KeyCode::Esc), k(KeyCode::Enter), c('q'), ctrl('c')], Action::Close, "close", "close"),
+    bind(&[Events], &[k(KeyCode::Enter)], Action::Confirm, "receipt", "open the receipt that the line tells of"),
+    bind(&[Events], &[c('/')], Action::Find, "filter", "show only the lines that match"),
+    bind(&[Events], &[k(KeyCode::Esc), c('q'), ctrl('c')], Action::Close, "close", "all lines again; then close"),
     bind(&[Panes], &[c('Z'), ctrl('z')], Action::Suspend, "", "back to the shell; fg returns, sessions run on"),
     bind(&[Panes], &[c('R'), ctrl('l')], Action::Redraw, "", "draw everything anew"),
     bind(&[Panes], &[c('?'), c('h')], Action::Help, "help", "show this help"),

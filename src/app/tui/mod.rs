@@ -35,7 +35,9 @@ pub mod theme;
 mod update;
 mod view;
 
+pub use model::Memory;
 pub use notify::Notifier;
+pub(super) use notify::desktop;
 pub use run::run;
 pub use seam::{Cockpit, Effect, OnStuck, Options, Outcome, Ticket, UiEvent};
 pub use theme::{Theme, Wishes, is_dumb};

@@ -1,4 +1,4 @@
-//! Desktop notifications through the terminal outside: OSC 9, or OSC 777 where that is what is known. Pure.
+//! Desktop notifications: through the terminal outside by OSC 99, 9 or 777, whichever it knows; or by notify-send. Pure.
 //!
 //! What is said is a name and a word of ours, never what a session wrote. It is said only while the terminal has told
 //! that somebody looks elsewhere, and not in bursts.
@@ -23,7 +23,12 @@ pub enum Notifier {
     /// Not at all.
     #[default]
     Silent,
-    /// By OSC 9: iTerm2, kitty, `WezTerm`, Ghostty, foot, Windows Terminal.
+    /// By OSC 99: kitty. With a name of its own, so that a newer one takes the place of an older one, and an answer is
+    /// never asked for.
+    Osc99(Wrapping),
+    /// By notify-send, which the runtime starts.
+    Desktop,
+    /// By OSC 9: iTerm2, `WezTerm`, Ghostty, foot, Windows Terminal.
     Osc9(Wrapping),
     /// By OSC 777: rxvt-unicode, and VTE as some distributions build it.
     Osc777(Wrapping),
@@ -39,16 +44,26 @@ pub enum Wrapping {
 }
 
 impl Notifier {
-    /// Chooses by the environment; `variable` looks it up.
-    pub fn resolve(choice: Notify, variable: impl Fn(&str) -> Option<String>) -> Self {
+    /// Chooses by the environment; `variable` looks it up, and `has_notify_send` says whether there is one. Without it, or
+    /// without a display, the terminal is asked instead.
+    pub fn resolve(choice: Notify, variable: impl Fn(&str) -> Option<String>, has_notify_send: bool) -> Self {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
         let wrapping = if set("TMUX").is_some() { Wrapping::Tmux } else { Wrapping::Bare };
         let term = set("TERM").unwrap_or_default();
+        let display = set("DISPLAY").is_some() || set("WAYLAND_DISPLAY").is_some();
         match choice {
             Notify::None => Self::Silent,
-            Notify::Terminal if matches!(term.as_str(), "" | "dumb" | "linux") => Self::Silent,
-            Notify::Terminal if term.starts_with("rxvt") || set("VTE_VERSION").is_some() => Self::Osc777(wrapping),
-            Notify::Terminal => Self::Osc9(wrapping),
+            Notify::Desktop if display && has_notify_send => Self::Desktop,
+            Notify::Osc99 => Self::Osc99(wrapping),
+            Notify::Osc777 => Self::Osc777(wrapping),
+            Notify::Terminal | Notify::Desktop if matches!(term.as_str(), "" | "dumb" | "linux") => Self::Silent,
+            Notify::Terminal | Notify::Desktop if set("KITTY_WINDOW_ID").is_some() || term == "xterm-kitty" => {
+                Self::Osc99(wrapping)
+            }
+            Notify::Terminal | Notify::Desktop if term.starts_with("rxvt") || set("VTE_VERSION").is_some() => {
+                Self::Osc777(wrapping)
+            }
+            Notify::Osc9 | Notify::Terminal | Notify::Desktop => Self::Osc9(wrapping),
         }
     }
 
@@ -61,7 +76,11 @@ impl Notifier {
     pub(super) fn bytes(self, said: &str) -> Vec<u8> {
         let said = text::escape(said);
         let (sequence, wrapping) = match self {
-            Self::Silent => return Vec::new(),
+            Self::Silent | Self::Desktop => return Vec::new(),
+            Self::Osc99(wrapping) => {
+                let title = "\x1b]99;i=cookbook-tui:d=0;cookbook-tui\x1b\\";
+                (format!("{title}\x1b]99;i=cookbook-tui:d=1:p=body;{said}\x1b\\"), wrapping)
+            }
             Self::Osc9(wrapping) => (format!("\x1b]9;cookbook-tui: {said}\x07"), wrapping),
             // A semicolon would end the field.
             Self::Osc777(wrapping) => {
@@ -73,6 +92,13 @@ impl Notifier {
             Wrapping::Tmux => format!("\x1bPtmux;{}\x1b\\", sequence.replace('\x1b', "\x1b\x1b")).into_bytes(),
         }
     }
+}
+
+/// Returns what is started so that the desktop says something. Servers take the body for markup.
+pub(in super::super) fn desktop(said: &str) -> Vec<String> {
+    let body = text::escape(said).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let words = ["notify-send", "--app-name=cookbook-tui", "--", "cookbook-tui", &body];
+    words.map(str::to_owned).to_vec()
 }
 
 /// Returns what is to be said of an event, where somebody who looks elsewhere should know.
@@ -111,10 +137,7 @@ mod tests {
     #[test]
     fn the_terminal_decides_how_it_is_said() {
         let check = |variables: &[(&str, &str)], expected: Notifier| {
-            let found = Notifier::resolve(Notify::Terminal, |name| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-            });
-            assert_eq!(found, expected, "{variables:?}");
+            assert_eq!(resolve(Notify::Terminal, variables, true), expected, "{variables:?}");
         };
         check(&[("TERM", "xterm-256color")], Notifier::Osc9(Bare));
         check(&[("TERM", "rxvt-unicode-256color")], Notifier::Osc777(Bare));
@@ -122,7 +145,40 @@ mod tests {
         check(&[("TERM", "screen-256color"), ("TMUX", "/tmp/x,1,0")], Notifier::Osc9(Tmux));
         check(&[("TERM", "linux")], Notifier::Silent);
         check(&[], Notifier::Silent);
-        assert!(!Notifier::resolve(Notify::None, |_| Some("xterm".to_owned())).speaks());
+        check(&[("TERM", "xterm-kitty")], Notifier::Osc99(Bare));
+        check(&[("TERM", "screen-256color"), ("TMUX", "/tmp/x,1,0"), ("KITTY_WINDOW_ID", "1")], Notifier::Osc99(Tmux));
+        assert!(!resolve(Notify::None, &[("TERM", "xterm"), ("DISPLAY", ":0")], true).speaks());
+    }
+
+    fn resolve(choice: Notify, variables: &[(&str, &str)], has_notify_send: bool) -> Notifier {
+        let variable =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        Notifier::resolve(choice, variable, has_notify_send)
+    }
+
+    #[test]
+    fn a_way_that_was_chosen_is_taken_and_the_desktop_where_there_is_one() {
+        let xterm = ("TERM", "xterm-256color");
+        assert_eq!(resolve(Notify::Osc99, &[xterm], true), Notifier::Osc99(Bare));
+        assert_eq!(resolve(Notify::Osc777, &[xterm], true), Notifier::Osc777(Bare));
+        assert_eq!(resolve(Notify::Osc9, &[("TERM", "xterm-kitty")], true), Notifier::Osc9(Bare));
+        assert_eq!(resolve(Notify::Desktop, &[xterm, ("DISPLAY", ":0")], true), Notifier::Desktop);
+        assert_eq!(resolve(Notify::Desktop, &[xterm, ("WAYLAND_DISPLAY", "w")], true), Notifier::Desktop);
+        for (variables, has) in
+            [(&[xterm, ("DISPLAY", ":0")][..], false), (&[xterm, ("DISPLAY", "")], true), (&[xterm], true)]
+        {
+            assert_eq!(resolve(Notify::Desktop, variables, has), Notifier::Osc9(Bare), "{variables:?}");
+        }
+        assert!(Notifier::Desktop.speaks(), "it has to know where somebody looks");
+    }
+
+    #[test]
+    fn what_the_desktop_is_told_is_no_markup_and_no_option() {
+        let argv = desktop("-x <b>&amp; \x1b[5m\u{202e}");
+        assert_eq!(
+            argv,
+            ["notify-send", "--app-name=cookbook-tui", "--", "cookbook-tui", "-x &lt;b&gt;&amp;amp; \\x1b[5m\\u{202e}"]
+        );
     }
 
     #[test]
@@ -134,6 +190,9 @@ mod tests {
         check(Notifier::Osc9(Bare), "a\x07b\x1b]0;c", "\\x1b]9;cookbook-tui: a\\\\x07b\\\\x1b]0;c\\x07");
         check(Notifier::Osc777(Bare), "a;b", "\\x1b]777;notify;cookbook-tui;a,b\\x07");
         check(Notifier::Osc9(Tmux), "a", "\\x1bPtmux;\\x1b\\x1b]9;cookbook-tui: a\\x07\\x1b\\\\");
+        let both = "\\x1b]99;i=cookbook-tui:d=0;cookbook-tui\\x1b\\\\\\x1b]99;i=cookbook-tui:d=1:p=body;a\\x1b\\\\";
+        check(Notifier::Osc99(Bare), "a", both);
         check(Notifier::Silent, "a", "");
+        check(Notifier::Desktop, "a", "");
     }
 }

@@ -15,10 +15,11 @@ use ratatui::layout::Rect;
 
 use super::display::Display;
 use super::editor;
+use super::input;
 use super::job::Listening;
 use super::model::{Frozen, Model, ScreenFacts, Shown};
 use super::reader::Reader;
-use super::seam::{Cockpit, Effect, Options, Outcome, UiEvent};
+use super::seam::{Cockpit, Effect, Options, Outcome, Typed, UiEvent};
 use super::signals::{Alarm, Listener};
 use super::terminal::{Terminal, Tty, contained};
 use super::update::update;
@@ -63,6 +64,7 @@ pub fn run(
     let display = display.with_few_colours(options.theme.depth().is_few());
     let mut model = Model::new(size, options.theme, options.escape, Instant::now());
     model.keys = options.keys;
+    model.recall(options.memory);
     let outcome = Loop::new(cockpit, events, &shell, display, model).run();
     drop(shell);
     alarm.disarm();
@@ -164,6 +166,7 @@ impl<'a> Loop<'a> {
     fn run(mut self) -> Outcome {
         loop {
             if let Some(outcome) = self.hear() {
+                self.cockpit.remember(self.model.memory());
                 return outcome;
             }
             let paced = self.drawn_at.is_none_or(|at| at.elapsed() >= FRAME);
@@ -247,6 +250,8 @@ impl<'a> Loop<'a> {
             | UiEvent::Happened(_)
             | UiEvent::Clipboard { .. }
             | UiEvent::Frozen(_)
+            | UiEvent::Branches(_)
+            | UiEvent::Printed(_)
             | UiEvent::Recipes(_)
             | UiEvent::Catalog(_)
             | UiEvent::Listing(_)
@@ -277,6 +282,10 @@ impl<'a> Loop<'a> {
             match effect {
                 Effect::Run { ticket, command } => self.cockpit.run(ticket, command),
                 Effect::Input { session, bytes } => self.cockpit.input(&session, bytes),
+                Effect::Broadcast { session, typed } => {
+                    let bytes = self.encoded(&session, &typed);
+                    self.cockpit.input(&session, bytes);
+                }
                 Effect::Resize { session, rows, cols } => self.cockpit.resize(&session, rows, cols),
                 Effect::Select(session) => {
                     self.cockpit.select(session.as_deref());
@@ -284,6 +293,7 @@ impl<'a> Loop<'a> {
                 }
                 Effect::Copy(text) => self.display.copy(&text),
                 Effect::Forward(bytes) => self.forwarded = Some(bytes),
+                Effect::Notify(said) if self.display.tells_the_desktop() => self.cockpit.notify(said),
                 Effect::Notify(said) => self.display.notify(&said),
                 Effect::Redraw => self.display.forget(),
                 Effect::Look(look) => self.cockpit.look(look),
@@ -313,6 +323,17 @@ impl<'a> Loop<'a> {
         }
         self.display.report_motion(self.model.wants_motion());
         None
+    }
+
+    /// Returns what is typed as the terminal of a session asked for it; where that is not known here, as it is without
+    /// any wish.
+    fn encoded(&self, session: &str, typed: &Typed) -> Vec<u8> {
+        let screen = self.cockpit.screen(session);
+        let modes = screen.and_then(|screen| contained(|| screen.lock().ok().map(|screen| screen.modes()))?);
+        match typed {
+            Typed::Key(key) => input::key(key, modes.unwrap_or_default()),
+            Typed::Paste(text) => input::paste(text, modes.unwrap_or_default()),
+        }
     }
 
     /// Takes in what the selected session's emulator is like. Returns whether it has changed.

@@ -3,6 +3,7 @@
 //! Pure data and one trait. The runtime sends [`UiEvent`]s and implements [`Cockpit`]; no method of
 //! it may block, because the loop of the screen calls them between two frames.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -16,7 +17,7 @@ use crate::pty::screen::Screen;
 
 use super::job::Link;
 use super::keymap::Keymap;
-use super::model::Frozen;
+use super::model::{Frozen, Memory};
 use super::notify::Notifier;
 use super::theme::Theme;
 
@@ -63,6 +64,10 @@ pub enum UiEvent {
     Frozen(Box<Frozen>),
     /// The editor has ended; `Err` says why it did not begin.
     Edited(Result<(), String>),
+    /// The git branches of the directories that sessions work in.
+    Branches(BTreeMap<String, String>),
+    /// When each session has printed last, as its log says: to be compared with itself only.
+    Printed(BTreeMap<String, u64>),
     /// What can be launched.
     Recipes(Vec<RecipeRow>),
     /// What a launch can name.
@@ -103,6 +108,13 @@ pub enum Effect {
         /// As a terminal would send them.
         bytes: Vec<u8>,
     },
+    /// Type into a session that is not looked at, as its terminal asked for it.
+    Broadcast {
+        /// Which session.
+        session: String,
+        /// What.
+        typed: Typed,
+    },
     /// Give a session's terminal another size.
     Resize {
         /// Which session.
@@ -134,11 +146,20 @@ pub enum Effect {
     Quit,
 }
 
+/// Something that is typed into a terminal.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Typed {
+    /// A key.
+    Key(crossterm::event::KeyEvent),
+    /// A paste.
+    Paste(String),
+}
+
 /// What the runtime does for the screen. No method blocks.
 pub trait Cockpit: Send + Sync {
     /// Starts to carry out a command; its answer comes as [`UiEvent::Answered`].
     fn run(&self, ticket: Ticket, command: Command);
-    /// Types bytes into a session.
+    /// Types bytes into a session, also one that is not looked at.
     fn input(&self, session: &str, bytes: Vec<u8>);
     /// Gives a session's terminal another size.
     fn resize(&self, session: &str, rows: u16, cols: u16);
@@ -146,6 +167,10 @@ pub trait Cockpit: Send + Sync {
     fn select(&self, session: Option<&str>);
     /// Looks for what a launch can name; comes as [`UiEvent::Catalog`] or [`UiEvent::Listing`].
     fn look(&self, look: Look);
+    /// Has the desktop say something.
+    fn notify(&self, said: String);
+    /// Takes what the next run is to remember; the screen has ended.
+    fn remember(&self, memory: Memory);
     /// Returns the emulator of a session's terminal.
     fn screen(&self, session: &str) -> Option<Arc<Mutex<Screen>>>;
 }
@@ -178,6 +203,8 @@ pub struct Options {
     pub mouse: bool,
     /// How the terminal outside is asked for a notification.
     pub notifier: Notifier,
+    /// What an earlier run has left.
+    pub memory: Memory,
     /// The parent process that can be suspended; without it the screen cannot be.
     pub link: Option<Link>,
     /// Called when the screen was told to end and did not.
@@ -192,6 +219,7 @@ impl Default for Options {
             escape: Chord::default(),
             mouse: true,
             notifier: Notifier::Silent,
+            memory: Memory::default(),
             link: None,
             on_stuck: None,
         }
@@ -206,6 +234,7 @@ impl fmt::Debug for Options {
             .field("escape", &self.escape)
             .field("mouse", &self.mouse)
             .field("notifier", &self.notifier)
+            .field("memory", &self.memory)
             .field("link", &self.link)
             .field("on_stuck", &self.on_stuck.is_some())
             .finish()

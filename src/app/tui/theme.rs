@@ -218,6 +218,11 @@ impl Theme {
         }
     }
 
+    /// The label that says that keys go to many.
+    pub fn alarm(&self) -> Style {
+        self.tone(Tone::Bad).add_modifier(Modifier::REVERSED | Modifier::BOLD)
+    }
+
     /// The background of the selected row; `active` where its pane has the keys.
     pub fn selection(&self, active: bool) -> Style {
         match self.of(Role::Selection) {

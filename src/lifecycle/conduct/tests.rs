@@ -64,7 +64,8 @@ impl Trial {
         assert_eq!(captured.members.len(), 1);
         let ladder = Ladder { grace: Duration::from_millis(100), ..Ladder::server(Signal::Term, Duration::ZERO) };
         let deadline = deadline.map(|left| Instant::now() + left);
-        let mut stage = Stage { inspector: judge, guard: &guard, leaf: None, deadline, observe: &mut |_| {} };
+        let mut stage =
+            Stage { inspector: judge, guard: &guard, leaf: None, deadline, hold: None, observe: &mut |_| {} };
         conduct(ladder, captured, &mut |depth| again(look(depth)), &mut stage)
     }
 

@@ -172,9 +172,11 @@ impl Node {
             rounds,
             deaths_before,
             cgroup,
+            held,
         } = &self.subject.machine;
         (&self.world, queue, queued, deadline.map(|at| at - begun), escalated, signalled).hash(&mut hasher);
-        (rounds, deaths_before, cgroup, self.subject.complete, self.now - begun).hash(&mut hasher);
+        (rounds, deaths_before, cgroup, held.map(|at| at - begun), self.subject.complete, self.now - begun)
+            .hash(&mut hasher);
         self.hash_place(*phase, begun, &mut hasher);
         for (identity, state) in targets {
             let state: (u8, bool, bool) = match state {

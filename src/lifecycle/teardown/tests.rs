@@ -336,3 +336,97 @@ fn whoever_is_found_while_the_cgroup_is_emptied_has_an_outcome() {
     let states: Vec<_> = teardown.targets().map(|(identity, state)| (identity.pid.raw(), state.clone())).collect();
     assert_eq!(states, [(2, State::Exited), (3, State::Exited)]);
 }
+
+/// Answers everything but waits until the machine waits, and returns until when.
+fn settle(teardown: &mut Teardown, world: &mut World) -> Step {
+    loop {
+        match teardown.poll_step(world.now) {
+            Step::Signal(target, signal) => {
+                let event = world.signal(&target, signal);
+                teardown.handle(event);
+            }
+            Step::Rescan(_) => {
+                let alive = world.natures.keys().filter(|raw| !world.dead.contains(raw));
+                let members = alive.map(|raw| identity(*raw)).collect();
+                teardown.handle(Event::Scanned { members, complete: true });
+            }
+            step @ (Step::Wait(_) | Step::Empty | Step::Done) => return step,
+        }
+    }
+}
+
+#[test]
+fn a_grace_does_not_end_while_it_is_held() {
+    let mut world = World::new(&[(1, Nature::IgnoresTerm)]);
+    let mut teardown = Teardown::new(Ladder::server(Signal::Term, GRACE), [identity(1)]);
+    settle(&mut teardown, &mut world);
+    teardown.handle(Event::Held(world.start + GRACE * 50));
+    for _ in 0..49 {
+        world.now += GRACE;
+        assert!(matches!(settle(&mut teardown, &mut world), Step::Wait(_)));
+        assert!(!world.sent.contains(&(1, Signal::Kill)) && !teardown.escalated());
+    }
+    // The bound is the machine's own: nobody has to say that it is over.
+    world.now += GRACE;
+    settle(&mut teardown, &mut world);
+    assert!(world.sent.contains(&(1, Signal::Kill)) && teardown.escalated());
+}
+
+#[test]
+fn what_is_let_go_on_goes_on_at_once_where_its_grace_is_over() {
+    for early in [true, false] {
+        let mut world = World::new(&[(1, Nature::IgnoresTerm)]);
+        let mut teardown = Teardown::new(Ladder::server(Signal::Term, GRACE), [identity(1)]);
+        settle(&mut teardown, &mut world);
+        teardown.handle(Event::Held(world.start + GRACE * 50));
+        world.now += if early { GRACE / 2 } else { GRACE * 2 };
+        settle(&mut teardown, &mut world);
+        teardown.handle(Event::Released);
+        settle(&mut teardown, &mut world);
+        assert_eq!(teardown.escalated(), !early);
+        world.now = world.start + GRACE * 2;
+        settle(&mut teardown, &mut world);
+        assert!(teardown.escalated());
+    }
+}
+
+#[test]
+fn who_ends_by_itself_while_it_is_held_ends_the_stop() {
+    let mut world = World::new(&[(1, Nature::IgnoresTerm)]);
+    let mut teardown = Teardown::new(Ladder::server(Signal::Term, GRACE), [identity(1)]);
+    settle(&mut teardown, &mut world);
+    teardown.handle(Event::Held(world.start + GRACE * 50));
+    world.now += GRACE * 3;
+    settle(&mut teardown, &mut world);
+    world.dead.push(1);
+    teardown.handle(Event::Exited(identity(1)));
+    assert_eq!(settle(&mut teardown, &mut world), Step::Done);
+    assert!(!teardown.escalated() && !world.sent.contains(&(1, Signal::Kill)));
+}
+
+/// The look before a KILL takes a while.
+#[test]
+fn a_hold_during_the_last_look_holds() {
+    let mut world = World::new(&[(1, Nature::IgnoresTerm)]);
+    let mut teardown = Teardown::new(Ladder::server(Signal::Term, GRACE), [identity(1)]);
+    settle(&mut teardown, &mut world);
+    world.now += GRACE;
+    assert_eq!(teardown.poll_step(world.now), Step::Rescan(Depth::Host));
+    teardown.handle(Event::Scanned { members: vec![identity(1)], complete: true });
+    teardown.handle(Event::Held(world.now + GRACE));
+    assert!(matches!(settle(&mut teardown, &mut world), Step::Wait(_)));
+    assert!(!teardown.escalated() && !world.sent.contains(&(1, Signal::Kill)));
+    teardown.handle(Event::Released);
+    settle(&mut teardown, &mut world);
+    assert!(world.sent.contains(&(1, Signal::Kill)));
+}
+
+#[test]
+fn a_kill_at_once_cannot_be_held() {
+    let mut world = World::new(&[(1, Nature::IgnoresTerm)]);
+    let ladder = Ladder { force: true, ..Ladder::server(Signal::Term, GRACE) };
+    let mut teardown = Teardown::new(ladder, [identity(1)]);
+    teardown.handle(Event::Held(world.now + GRACE));
+    settle(&mut teardown, &mut world);
+    assert_eq!(world.sent, [(1, Signal::Kill)]);
+}

@@ -182,6 +182,7 @@ impl Keeper {
             confirm: None,
             timeout: None,
             sweep: true,
+            hold: None,
             end_kept: &[],
         };
         let scope = tether.scope(Vec::new());

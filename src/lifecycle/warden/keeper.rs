@@ -378,6 +378,7 @@ impl Keeper {
             end_kept: &[],
             timeout: None,
             sweep: true,
+            hold: None,
         };
         let mut below = Below { name: self.host.name(), scope, store, tether };
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };

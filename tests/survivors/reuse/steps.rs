@@ -212,6 +212,7 @@ fn interrupt(round: u64, in_grace: bool, maker: &RefCell<Maker>, inspector: &Ins
         end_kept: &[],
         timeout: None,
         sweep: false,
+        hold: None,
     };
     let mut observe = |seen: Observed| match (way, seen) {
         (Some(0), Observed::Signalled(who, Signal::Term)) if who.pid == target => maker.borrow_mut().swap(target),

@@ -173,7 +173,7 @@ fn a_notification_is_asked_of_the_terminal_unless_somebody_says_otherwise() {
     assert_eq!(world.load(None).unwrap().ui.notify, Notify::Terminal);
     let path = world.write(USER, "[ui]\nnotify = 'none'\n");
     assert_eq!(world.load(None).unwrap().ui.notify, Notify::None);
-    fs::write(&path, "[ui]\nnotify = 'desktop'\n").unwrap();
+    fs::write(&path, "[ui]\nnotify = 'mail'\n").unwrap();
     let error = world.load(None).unwrap_err().to_string();
     assert!(error.starts_with(&format!("{}:2: ", path.display())), "{error}");
     assert!(error.contains("notify") && error.contains("none") && error.contains("terminal"), "{error}");

@@ -17,6 +17,7 @@ impl Context {
             | Self::Terminal
             | Self::Preview
             | Self::Reader
+            | Self::Events
             | Self::Menu
             | Self::History
             | Self::Picker
@@ -33,6 +34,7 @@ pub(super) const fn context_name(context: Context) -> &'static str {
         Context::Terminal => "terminal",
         Context::Preview => "preview",
         Context::Reader => "reader",
+        Context::Events => "events",
         Context::Menu => "start-menu",
         Context::Line => "command-line",
         Context::Ask => "duration",

@@ -44,6 +44,11 @@ pub struct Live {
     pub targets: Vec<Target>,
     /// Whole seconds until KILL; `None` before the first signal, or where nobody knows.
     pub left_s: Option<u64>,
+    /// It is held before KILL, for so many whole seconds at the longest.
+    pub held_s: Option<u64>,
+    /// KILL was sent to somebody.
+    pub killed: bool,
+    held_until: Option<Instant>,
     grace: Option<Duration>,
     signalled_at: Option<Instant>,
     opens_at: Instant,
@@ -60,12 +65,26 @@ impl Live {
         let grace = plan.grace_s.filter(|_| act != Act::Force);
         let grace = grace.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let (opens_at, targets) = (now + SHORT, targets.collect());
-        Self { session, act, targets, left_s: None, grace, signalled_at: None, opens_at, opened: false, looked_at: now }
+        Self {
+            session,
+            act,
+            targets,
+            left_s: None,
+            held_s: None,
+            killed: false,
+            held_until: None,
+            grace,
+            signalled_at: None,
+            opens_at,
+            opened: false,
+            looked_at: now,
+        }
     }
 
     /// Takes in that a signal was sent.
     pub(in super::super) fn signalled(&mut self, pid: i32, signal: &str, now: Instant) {
         self.signalled_at.get_or_insert(now);
+        self.killed |= signal == "KILL";
         if let Some(target) = self.target(pid) {
             match &mut target.stage {
                 Stage::Signalled(sent) => sent.push(signal.to_owned()),
@@ -82,6 +101,16 @@ impl Live {
         }
     }
 
+    /// Takes in that it is held until then at the longest, or goes on.
+    pub(in super::super) fn hold(&mut self, until: Option<Instant>) {
+        self.held_until = until;
+    }
+
+    /// Tells whether there is a KILL to come that can be held.
+    pub fn can_hold(&self) -> bool {
+        self.act != Act::Force && !self.killed
+    }
+
     fn target(&mut self, pid: i32) -> Option<&mut Target> {
         self.targets.iter_mut().find(|target| target.pid.raw() == pid)
     }
@@ -89,11 +118,15 @@ impl Live {
     /// Looks at the clock. Returns whether the panel is to be opened.
     pub(in super::super) fn tick(&mut self, now: Instant) -> bool {
         self.looked_at = now;
+        let whole = |until: Instant| {
+            // Rounded up: nobody is told of 0 seconds while there is time.
+            let left = until.saturating_duration_since(now).as_millis().div_ceil(1_000);
+            u64::try_from(left).unwrap_or(u64::MAX)
+        };
+        self.held_until = self.held_until.filter(|until| now < *until && !self.killed);
+        self.held_s = self.held_until.map(whole);
         let until = self.signalled_at.zip(self.grace).map(|(at, grace)| at + grace);
-        // Rounded up: nobody is told of 0 seconds while there is time.
-        self.left_s = until
-            .map(|until| until.saturating_duration_since(now).as_millis().div_ceil(1_000))
-            .map(|s| u64::try_from(s).unwrap_or(u64::MAX));
+        self.left_s = until.map(whole);
         !self.opened && now >= self.opens_at
     }
 

@@ -26,18 +26,34 @@ pub struct LogLine {
     pub text: String,
     /// It is worth the event line; the others are in the log only.
     pub notable: bool,
+    /// Number of the receipt that it tells of.
+    pub receipt: Option<u64>,
 }
 
 /// The last lines, the newest last.
 #[derive(Debug, Default)]
 pub struct Log {
     lines: VecDeque<LogLine>,
+    /// How many lines have left.
+    left: u64,
 }
 
 impl Log {
     /// Returns the lines, the oldest first.
     pub fn lines(&self) -> impl DoubleEndedIterator<Item = &LogLine> {
         self.lines.iter()
+    }
+
+    /// Returns the lines, each with a number of its own, the oldest first.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (u64, &LogLine)> {
+        (self.left..).zip(&self.lines)
+    }
+
+    /// Binds the newest line to a receipt.
+    pub(in super::super) fn bind(&mut self, receipt: u64) {
+        if let Some(line) = self.lines.back_mut() {
+            line.receipt = Some(receipt);
+        }
     }
 
     /// Returns the line that the event line shows.
@@ -48,8 +64,9 @@ impl Log {
     pub(in super::super) fn push(&mut self, at: Duration, tone: Tone, text: &str, notable: bool) {
         if self.lines.len() == LINES {
             self.lines.pop_front();
+            self.left += 1;
         }
-        self.lines.push_back(LogLine { at, tone, text: escape(text).into_owned(), notable });
+        self.lines.push_back(LogLine { at, tone, text: escape(text).into_owned(), notable, receipt: None });
     }
 }
 

@@ -5,6 +5,7 @@
 //! while rows come and go.
 
 mod ask;
+mod events;
 mod field;
 mod filter;
 mod form;
@@ -14,11 +15,14 @@ mod history;
 mod live;
 mod log;
 mod many;
+mod memory;
+mod news;
 mod offer;
 mod overlay;
 mod palette;
 mod picker;
 mod sessions;
+mod spark;
 mod tree;
 mod words;
 
@@ -27,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use crate::app::catalog::{Catalog, Listing};
 use crate::app::config::{Chord, RecipeRow};
-use crate::app::contract::{Kind, LaunchRequest, SessionRow};
+use crate::app::contract::{LaunchRequest, SessionRow};
 use crate::app::phase::Suggestion;
 use crate::lifecycle::receipt::Receipt;
 use crate::pty::screen::Modes;
@@ -38,6 +42,7 @@ use super::theme::Theme;
 
 pub use ask::Ask;
 pub(super) use ask::seconds;
+pub use events::Events;
 pub use field::Field;
 pub use filter::Filter;
 pub use form::{Fault, Form, Origin, Slot};
@@ -48,12 +53,16 @@ pub use live::{Live, Stage};
 pub use log::{Log, LogLine};
 pub(in crate::app) use log::{describe, receipt_line};
 pub use many::{Item, Many, ManyAct};
+pub use memory::Memory;
+pub use news::News;
 pub use offer::{Offer, Offers};
 pub use overlay::{Act, ErrorBox, Launch, Overlay, Preview, QuitBox, Reader, Reading};
 pub(super) use overlay::{Confirmed, dry_run};
 pub use palette::{Entry, Palette};
 pub use picker::Picker;
-pub use sessions::{ListLine, Sessions, Totals};
+pub use sessions::{Group, ListLine, Sessions, Totals};
+pub(super) use spark::LOOKS;
+pub use spark::Sparks;
 pub use tree::{TreeLine, TreeState};
 
 /// How many receipts are kept for a second look.
@@ -149,6 +158,8 @@ pub(super) enum Pending {
     Report,
     /// A longer life for the session of this name: for how long, as it was typed.
     Extend(String, String),
+    /// The stop of this session is to be held before KILL, or let go on.
+    Hold(String),
     /// The session of this name is to be taken over.
     Adopt(String),
     /// The session of this name is to be forgotten.
@@ -156,6 +167,7 @@ pub(super) enum Pending {
 }
 
 /// The state of the screen.
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one screen")]
 #[derive(Debug)]
 pub struct Model {
     /// The sessions, in the order in which they are shown.
@@ -163,11 +175,17 @@ pub struct Model {
     /// Id of the selected session.
     pub selected: Option<String>,
     /// Groups of the list of which only the heading is shown.
-    pub folded: BTreeSet<Kind>,
+    pub folded: BTreeSet<Group>,
+    /// How busy the sessions were.
+    pub sparks: Sparks,
+    /// The git branches of working directories.
+    pub branches: BTreeMap<String, String>,
     /// Sessions that are marked.
     pub marked: BTreeSet<String>,
     /// Sessions that want to be looked at, and why.
     pub attention: BTreeMap<String, String>,
+    /// What nobody has looked at yet.
+    pub news: News,
     /// The processes of the selected session.
     pub tree: TreeState,
     /// What can be launched.
@@ -180,6 +198,8 @@ pub struct Model {
     pub log: Log,
     /// The last receipts, the newest last.
     pub receipts: VecDeque<Receipt>,
+    /// How many receipts have left.
+    pub(super) receipts_left: u64,
     /// What the selected session's terminal is like.
     pub screen: Option<ScreenFacts>,
     /// Columns and rows of our own terminal.
@@ -222,6 +242,10 @@ pub struct Model {
     pub(super) next_ticket: Ticket,
     /// A session that was launched here and is selected when it appears in the list.
     pub(super) awaited: Option<String>,
+    /// What an earlier run has left, until there are sessions.
+    pub(super) recalled: Option<Memory>,
+    /// What is typed goes to all that are marked as well.
+    pub broadcast: bool,
     /// The size that each session was last given: rows and columns.
     pub(super) sized: BTreeMap<String, (u16, u16)>,
     /// The session that the runtime was last told to watch.
@@ -244,14 +268,18 @@ impl Model {
             sessions: Sessions::default(),
             selected: None,
             folded: BTreeSet::new(),
+            sparks: Sparks::default(),
+            branches: BTreeMap::new(),
             marked: BTreeSet::new(),
             attention: BTreeMap::new(),
+            news: News::default(),
             tree: TreeState::default(),
             recipes: Vec::new(),
             catalog: None,
             listing: None,
             log: Log::default(),
             receipts: VecDeque::new(),
+            receipts_left: 0,
             screen: None,
             size,
             pane: Pane::List,
@@ -274,6 +302,8 @@ impl Model {
             pending: BTreeMap::new(),
             next_ticket: 1,
             awaited: None,
+            recalled: None,
+            broadcast: false,
             sized: BTreeMap::new(),
             watched: None,
             chord_at: None,
@@ -296,7 +326,21 @@ impl Model {
 
     /// Tells whether a session is behind the heading of its group. A filter shows what it finds.
     pub fn is_folded(&self, row: &SessionRow) -> bool {
-        self.filter.is_none() && self.folded.contains(&row.kind) && !self.sessions.is_orphan(&row.session)
+        self.folds(self.sessions.group(row))
+    }
+
+    /// Tells whether only the heading of a group is shown.
+    pub fn folds(&self, group: Group) -> bool {
+        self.filter.is_none() && self.folded.contains(&group)
+    }
+
+    /// Returns the sessions that what is typed goes to besides the selected one: those that are marked and live, while
+    /// it is broadcast.
+    pub fn others(&self) -> impl Iterator<Item = &SessionRow> {
+        let takes = |row: &&SessionRow| {
+            self.marked.contains(&row.session) && self.selected.as_ref() != Some(&row.session) && !row.phase.is_over()
+        };
+        self.sessions.rows().iter().filter(takes)
     }
 
     /// Returns what the keys go to.
@@ -307,6 +351,8 @@ impl Model {
             Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
             Some(Overlay::Launch(_)) => Context::Menu,
             Some(Overlay::Form(_)) => Context::Form,
+            Some(Overlay::Events(events)) if events.typing => Context::Filter,
+            Some(Overlay::Events(_)) => Context::Events,
             Some(Overlay::Picker(_)) => Context::Picker,
             Some(Overlay::Ask(_)) => Context::Ask,
             Some(Overlay::Palette(_)) => Context::Palette,
@@ -369,6 +415,7 @@ impl Model {
             | Overlay::Launch(_)
             | Overlay::Form(_)
             | Overlay::Picker(_)
+            | Overlay::Events(_)
             | Overlay::Ask(_)
             | Overlay::Palette(_)
             | Overlay::Error(_) => None,
@@ -407,6 +454,16 @@ impl Model {
             .or_else(|| newest_first.next())
     }
 
+    /// Returns the number of the receipt that was kept last.
+    pub(super) fn receipt_number(&self) -> u64 {
+        (self.receipts_left + self.receipts.len() as u64).saturating_sub(1)
+    }
+
+    /// Returns a receipt by its number; `None` where it is not kept any more.
+    pub(super) fn receipt(&self, number: u64) -> Option<&Receipt> {
+        self.receipts.get(usize::try_from(number.checked_sub(self.receipts_left)?).ok()?)
+    }
+
     /// Keeps a receipt. Returns whether it is new (it comes both as an answer and as an event).
     pub(super) fn keep_receipt(&mut self, receipt: &Receipt) -> bool {
         if self.receipts.contains(receipt) {
@@ -414,6 +471,7 @@ impl Model {
         }
         if self.receipts.len() == RECEIPTS {
             self.receipts.pop_front();
+            self.receipts_left += 1;
         }
         self.receipts.push_back(receipt.clone());
         true

@@ -13,6 +13,7 @@ use crate::lifecycle::receipt::{PlanRow, Receipt};
 
 use super::super::seam::Ticket;
 use super::ask::Ask;
+use super::events::Events;
 use super::field::Field;
 use super::form::Form;
 use super::many::Many;
@@ -32,6 +33,8 @@ pub enum Overlay {
     Launch(Launch),
     /// The launch form.
     Form(Box<Form>),
+    /// What has happened.
+    Events(Events),
     /// The tmux sessions that could be adopted.
     Picker(Picker),
     /// The question for a duration.
@@ -229,8 +232,6 @@ pub struct Reader {
 pub enum Reading {
     /// All keys.
     Help,
-    /// What has happened.
-    Events,
     /// A stop of this session that is under way.
     Live(String),
     /// What a stop or a sweep observed.

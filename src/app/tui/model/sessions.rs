@@ -24,19 +24,39 @@ pub struct Sessions {
 pub enum ListLine<'a> {
     /// Nothing, between two kinds.
     Gap,
-    /// A kind, above its sessions.
-    Heading(Kind, Totals),
+    /// A group, above its sessions.
+    Heading(Group, Totals),
     /// A session.
     Session(&'a SessionRow),
-    /// What is above those that have no manager, or of which a stop has left something, and the records that are
-    /// left alone: how many there are.
-    Orphans(usize),
     /// What else is known of the orphan in the line above.
     Orphan(&'a SessionRow, &'a Orphan),
     /// A record that is left alone.
     Record(&'a Quarantined),
     /// Why that one in the line above is.
     Reason(&'a Quarantined),
+}
+
+/// What stands together in the list, in the order of the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// What we launched, by kind.
+    Of(Kind),
+    /// What somebody else launched.
+    Adopted,
+    /// Those that have no manager, or of which a stop has left something, and the records that are left alone.
+    Orphans,
+}
+
+impl Group {
+    /// All groups, in order.
+    pub const ALL: [Self; 6] = [
+        Self::Of(Kind::ALL[0]),
+        Self::Of(Kind::ALL[1]),
+        Self::Of(Kind::ALL[2]),
+        Self::Of(Kind::ALL[3]),
+        Self::Adopted,
+        Self::Orphans,
+    ];
 }
 
 /// What the sessions of a group come to.
@@ -88,44 +108,47 @@ impl Sessions {
         self.rows.iter().position(|row| row.session == id)
     }
 
-    /// Returns the lines of the list: the sessions that are listed below their kinds, with `spaced` a gap between
+    /// Returns the lines of the list: the sessions that are listed below their groups, with `spaced` a gap between
     /// two.
     pub fn lines(
         &self,
         spaced: bool,
         listed: &dyn Fn(&str) -> bool,
-        folded: &dyn Fn(&SessionRow) -> bool,
+        folded: &dyn Fn(Group) -> bool,
     ) -> Vec<ListLine<'_>> {
-        let mut lines = Vec::with_capacity(self.rows.len() + 2 * Kind::ALL.len());
-        for kind in Kind::ALL {
-            let is_of_kind =
-                |row: &&SessionRow| row.kind == kind && !self.is_orphan(&row.session) && listed(&row.session);
-            let of_kind = || self.rows.iter().filter(is_of_kind);
-            if of_kind().next().is_some() {
-                if spaced && !lines.is_empty() {
-                    lines.push(ListLine::Gap);
-                }
-                let totals = Totals::of(of_kind(), of_kind().any(folded));
-                lines.push(ListLine::Heading(kind, totals));
-                lines.extend(of_kind().filter(|_| !totals.folded).map(ListLine::Session));
+        let mut lines = Vec::with_capacity(self.rows.len() + 2 * Group::ALL.len());
+        for group in Group::ALL {
+            let is_in = |row: &&SessionRow| self.group(row) == group && listed(&row.session);
+            let inside = || self.rows.iter().filter(is_in);
+            let records: &[Quarantined] = if group == Group::Orphans { &self.quarantined } else { &[] };
+            let mut totals = Totals::of(inside(), folded(group));
+            totals.count += records.len();
+            if totals.count == 0 {
+                continue;
             }
-        }
-        let orphans = || {
-            let listed = self.rows.iter().filter(|row| listed(&row.session));
-            listed.filter_map(|row| Some((row, self.orphans.get(&row.session)?)))
-        };
-        let count = orphans().count() + self.quarantined.len();
-        if count > 0 {
             if spaced && !lines.is_empty() {
                 lines.push(ListLine::Gap);
             }
-            lines.push(ListLine::Orphans(count));
-            lines.extend(orphans().flat_map(|(row, orphan)| [ListLine::Session(row), ListLine::Orphan(row, orphan)]));
-            lines.extend(
-                self.quarantined.iter().flat_map(|record| [ListLine::Record(record), ListLine::Reason(record)]),
-            );
+            lines.push(ListLine::Heading(group, totals));
+            if totals.folded {
+                continue;
+            }
+            for row in inside() {
+                lines.push(ListLine::Session(row));
+                lines.extend(self.orphans.get(&row.session).map(|orphan| ListLine::Orphan(row, orphan)));
+            }
+            lines.extend(records.iter().flat_map(|record| [ListLine::Record(record), ListLine::Reason(record)]));
         }
         lines
+    }
+
+    /// Returns the group that a session stands in.
+    pub fn group(&self, row: &SessionRow) -> Group {
+        match row {
+            row if self.is_orphan(&row.session) => Group::Orphans,
+            row if row.adopted => Group::Adopted,
+            row => Group::Of(row.kind),
+        }
     }
 
     /// Tells whether a session has no manager, or a stop has left something of it.
@@ -140,10 +163,15 @@ impl Sessions {
         self.sort();
     }
 
-    /// By kind, then by arrival; orphans last.
+    /// By group, then by arrival.
     fn sort(&mut self) {
         let (arrival, orphans) = (&self.arrival, &self.orphans);
-        self.rows.sort_by_key(|row| (orphans.contains_key(&row.session), row.kind, arrival.get(&row.session).copied()));
+        self.rows.sort_by_key(|row| {
+            let last = orphans.contains_key(&row.session);
+            // Adopted sessions stand together, whatever they are.
+            let kind = (!row.adopted).then_some(row.kind);
+            (last, kind.is_none(), kind, arrival.get(&row.session).copied())
+        });
     }
 
     /// Takes in what there is now. New sessions come behind those of their kind that were there

@@ -15,6 +15,7 @@ use crate::app::catalog::Look;
 use crate::app::command::{Answer, Command};
 use crate::app::config::Chord;
 use crate::app::tui::fixtures;
+use crate::app::tui::model::Memory;
 use crate::app::tui::outlet::Outlet;
 use crate::app::tui::seam::Ticket;
 use crate::app::tui::theme::Theme;
@@ -48,6 +49,12 @@ impl Cockpit for FakeCockpit {
     }
 
     fn look(&self, _look: Look) {}
+
+    fn notify(&self, said: String) {
+        self.say(Effect::Notify(said));
+    }
+
+    fn remember(&self, _memory: Memory) {}
 
     fn screen(&self, _session: &str) -> Option<Arc<Mutex<Screen>>> {
         None

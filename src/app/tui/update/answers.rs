@@ -16,10 +16,14 @@ impl Turn<'_> {
     pub(super) fn sessions(&mut self, rows: Vec<SessionRow>) {
         let before = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id));
         self.model.sessions.replace(rows);
-        let exists = |id: &String| self.model.sessions.by_id(id).is_some();
+        self.model.sparks.look(self.model.sessions.rows(), self.now);
         self.model.sized.retain(|id, _| self.model.sessions.by_id(id).is_some());
         self.model.marked.retain(|id| self.model.sessions.by_id(id).is_some());
         self.model.attention.retain(|id, _| self.model.sessions.by_id(id).is_some());
+        if let Some(id) = self.model.take_up() {
+            return self.select(Some(id));
+        }
+        let exists = |id: &String| self.model.sessions.by_id(id).is_some();
         if let Some(id) = self.model.awaited.take_if(|id| exists(id)) {
             return self.reveal(id);
         }
@@ -66,6 +70,9 @@ impl Turn<'_> {
             tone = Tone::Plain;
         }
         self.log(tone, &text, notable);
+        if matches!(event, Event::Receipt { .. }) {
+            self.model.log.bind(self.model.receipt_number());
+        }
     }
 
     pub(super) fn answered(&mut self, ticket: Ticket, result: Result<Answer, AppError>) {
@@ -129,6 +136,8 @@ impl Turn<'_> {
             }
             (Pending::Adopt(name), Ok(Answer::Orphans(orphans))) => self.adopted(&name, &orphans),
             (Pending::Adopt(_), Err(error)) => self.failed("Adopt", error),
+            (Pending::Hold(session), Ok(Answer::Held(held))) => self.held(&session, held),
+            (Pending::Hold(_), Err(error)) => self.note(Tone::Warn, &error.message),
             (Pending::Extend(..), Err(error)) => self.failed("Extend", error),
             (Pending::Dismiss(name), Ok(Answer::Done)) => self.note(Tone::Plain, &format!("{name} is dismissed")),
             (Pending::Dismiss(_), Err(error)) => self.failed("Dismiss", error),
@@ -188,6 +197,7 @@ impl Turn<'_> {
         if self.model.keep_receipt(&receipt) {
             let (tone, text) = receipt_line(&receipt, name);
             self.note(tone, &text);
+            self.model.log.bind(self.model.receipt_number());
         }
         if !receipt.is_clean() {
             self.read(Reading::Receipt(Box::new(receipt)));

@@ -5,30 +5,35 @@ use std::collections::BTreeSet;
 use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context};
-use super::super::model::{Entry, Field, Pane};
+use super::super::model::{Entry, Field, Group, Pane};
 use super::Turn;
-use crate::app::contract::Kind;
 
 impl Turn<'_> {
     /// Returns the ids of the sessions that the keys stop at, in order: those that the list shows, and one for each
     /// folded group.
     pub(super) fn listed(&self) -> impl Iterator<Item = &str> {
         let model = &*self.model;
-        let mut folded: BTreeSet<Kind> = BTreeSet::new();
+        let mut folded: BTreeSet<Group> = BTreeSet::new();
         let inside = model.current().filter(|row| model.is_folded(row));
         let stops = model.sessions.rows().iter().filter(move |row| {
-            let stands = inside.is_none_or(|inside| inside.kind != row.kind || inside.session == row.session);
-            model.lists(&row.session) && (!model.is_folded(row) || (stands && folded.insert(row.kind)))
+            let group = model.sessions.group(row);
+            let stands =
+                inside.is_none_or(|inside| model.sessions.group(inside) != group || inside.session == row.session);
+            model.lists(&row.session) && (!model.is_folded(row) || (stands && folded.insert(group)))
         });
         stops.map(|row| row.session.as_str())
     }
 
     /// Folds the group of the selected session, or unfolds it.
     pub(super) fn fold(&mut self) {
-        let Some(row) = self.model.current().filter(|row| !self.model.sessions.is_orphan(&row.session)) else { return };
-        let kind = row.kind;
-        if !self.model.folded.remove(&kind) {
-            self.model.folded.insert(kind);
+        if let Some(group) = self.model.current().map(|row| self.model.sessions.group(row)) {
+            self.fold_group(group);
+        }
+    }
+
+    pub(super) fn fold_group(&mut self, group: Group) {
+        if !self.model.folded.remove(&group) {
+            self.model.folded.insert(group);
         }
     }
 
@@ -79,8 +84,8 @@ impl Turn<'_> {
     /// Selects a session, also one that the filter hides.
     pub(super) fn reveal(&mut self, session: String) {
         self.model.filter.take_if(|filter| !filter.shows(&session));
-        if let Some(kind) = self.model.sessions.by_id(&session).map(|row| row.kind) {
-            self.model.folded.remove(&kind);
+        if let Some(group) = self.model.sessions.by_id(&session).map(|row| self.model.sessions.group(row)) {
+            self.model.folded.remove(&group);
         }
         self.select(Some(session));
     }

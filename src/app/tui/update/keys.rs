@@ -7,8 +7,8 @@ use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context};
 use super::super::model::{
-    Act, Ask, Form, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader, Reading,
-    TreeLine, dry_run,
+    Act, Ask, Events, Form, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader,
+    Reading, TreeLine, dry_run,
 };
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
@@ -56,7 +56,9 @@ impl Turn<'_> {
                 let over = self.model.current().filter(|row| row.phase.is_over()).map(|row| row.session.clone());
                 self.preview(Act::Sweep, over, None);
             }
+            Action::Hold => self.hold(),
             Action::Mark => self.mark(),
+            Action::Broadcast => self.broadcast(),
             Action::Fold => self.fold(),
             Action::Attention => self.next_attention(),
             Action::Zoom => self.zoom(),
@@ -66,7 +68,7 @@ impl Turn<'_> {
             Action::Find => self.find(),
             Action::LookBack => self.look_back(Purpose::Browse),
             Action::Palette => self.model.overlays.push(Overlay::Palette(Palette::default())),
-            Action::Events => self.read(Reading::Events),
+            Action::Events => self.model.overlays.push(Overlay::Events(Events::default())),
             Action::Receipt => match self.model.last_receipt() {
                 Some(receipt) => self.read(Reading::Receipt(Box::new(receipt.clone()))),
                 None => self.note(Tone::Plain, "no receipt yet: nothing was stopped or swept"),
@@ -231,9 +233,7 @@ impl Turn<'_> {
 
     /// Opens something to read, as soon as nobody is typing.
     pub(super) fn read(&mut self, reading: Reading) {
-        // The newest event is at the bottom.
-        let scroll = if reading == Reading::Events { usize::MAX } else { 0 };
-        self.model.waiting.push_back(Overlay::Reader(Reader { reading, scroll }));
+        self.model.waiting.push_back(Overlay::Reader(Reader { reading, scroll: 0 }));
     }
 
     fn extend(&mut self) {

@@ -1,7 +1,11 @@
 //! Stops that are under way, as they are seen. Pure.
 
-use super::super::model::{Act, Live, Overlay, Reader, Reading};
+use std::time::Duration;
+
+use super::super::model::{Act, Live, Overlay, Pending, Reader, Reading};
+use super::super::theme::Tone;
 use super::Turn;
+use crate::app::command::{Command, Held};
 use crate::app::event::Event;
 use crate::lifecycle::receipt::Receipt;
 
@@ -22,6 +26,39 @@ impl Turn<'_> {
             live.signalled(*pid, signal, self.now);
         } else if let Event::ProcessGone { pid, .. } = event {
             live.gone(*pid);
+        }
+    }
+
+    /// Holds the stop that is shown, else that of the selected session, before KILL; or lets it go on.
+    pub(super) fn hold(&mut self) {
+        let shown = match self.model.overlays.last() {
+            Some(Overlay::Reader(Reader { reading: Reading::Live(id), .. })) => Some(id),
+            Some(_) => return,
+            None => self.model.selected.as_ref(),
+        };
+        let Some(live) = self.model.live.iter().find(|live| Some(&live.session) == shown) else {
+            return self.note(Tone::Plain, "no stop is under way here: there is nothing to hold");
+        };
+        let (session, release) = (live.session.clone(), live.held_s.map(|_| true));
+        self.run(Command::Hold { session: session.clone(), release }, Pending::Hold(session));
+    }
+
+    /// Takes in that a stop is held, or goes on.
+    pub(super) fn held(&mut self, session: &str, held: Held) {
+        let name = self.model.sessions.by_id(session).map_or(session, |row| row.name.as_str()).to_owned();
+        let left = held.left_s.filter(|_| held.held).and_then(|left| Duration::try_from_secs_f64(left).ok());
+        if let Some(live) = self.model.live.iter_mut().find(|live| live.session == session) {
+            live.hold(left.map(|left| self.now + left));
+        }
+        match left {
+            Some(left) => {
+                let minutes = left.as_secs().div_ceil(60);
+                self.note(
+                    Tone::Warn,
+                    &format!("the stop of {name} is held before KILL, for {minutes} min at the longest"),
+                );
+            }
+            None => self.note(Tone::Plain, &format!("the stop of {name} goes on")),
         }
     }
 

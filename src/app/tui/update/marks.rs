@@ -1,7 +1,8 @@
 //! Marks, what is done to all that are marked, and the way to the next session that wants to be looked at. Pure.
 
+use super::super::keymap::{Action, Context};
 use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending};
-use super::super::seam::Ticket;
+use super::super::seam::{Effect, Ticket, Typed};
 use super::super::theme::Tone;
 use super::Turn;
 use crate::app::command::Command;
@@ -18,6 +19,29 @@ impl Turn<'_> {
             self.model.marked.insert(session);
         }
         self.step_session(1);
+    }
+
+    /// Types into the selected session and all that are marked from now on, until the terminal is left.
+    pub(super) fn broadcast(&mut self) {
+        let others = self.model.others().count();
+        if others == 0 {
+            let key = self.model.keys.shown(Context::Panes, Action::Mark);
+            return self.note(Tone::Plain, &format!("mark the sessions to type into first ({key})"));
+        }
+        self.focus();
+        if self.model.focused {
+            self.model.broadcast = true;
+            let text = format!("what is typed goes to {} sessions until the terminal is left", others + 1);
+            self.note(Tone::Bad, &text);
+        }
+    }
+
+    /// Types into the others, while it is broadcast.
+    pub(super) fn type_into_others(&mut self, typed: &Typed) {
+        if self.model.broadcast {
+            let others: Vec<String> = self.model.others().map(|row| row.session.clone()).collect();
+            self.effects.extend(others.into_iter().map(|session| Effect::Broadcast { session, typed: typed.clone() }));
+        }
     }
 
     /// Opens the preview of an act on all that are marked. Returns whether any is.
@@ -103,7 +127,10 @@ impl Turn<'_> {
             Event::Phase { session, phase: Phase::Failed, detail } => {
                 (session, detail.clone().unwrap_or_else(|| "has failed".to_owned()))
             }
-            Event::Exited { session, .. } if !self.model.acting.contains(session) => (session, "has ended".to_owned()),
+            Event::Exited { session, .. } if !self.model.acting.contains(session) => {
+                self.model.news.end(session);
+                (session, "has ended".to_owned())
+            }
             Event::Launched { .. }
             | Event::Phase { .. }
             | Event::Verdict { .. }

@@ -25,7 +25,7 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModif
 use super::input;
 use super::keymap::{Context, is_chord, press_of};
 use super::model::{Model, Overlay, Pane, Pending};
-use super::seam::{Effect, Ticket, UiEvent};
+use super::seam::{Effect, Ticket, Typed, UiEvent};
 use super::theme::Tone;
 use super::view;
 use super::view::layout::layout;
@@ -78,6 +78,8 @@ impl Turn<'_> {
             UiEvent::Clipboard { session, bytes } => self.forward(&session, bytes),
             UiEvent::Frozen(frozen) => self.frozen(*frozen),
             UiEvent::Edited(Err(why)) => self.note(Tone::Bad, &why),
+            UiEvent::Printed(printed) => self.model.news.take(printed),
+            UiEvent::Branches(branches) => self.model.branches = branches,
             UiEvent::Recipes(recipes) => self.model.recipes = recipes,
             UiEvent::Catalog(catalog) => self.model.catalog = Some(*catalog),
             UiEvent::Listing(listing) => self.model.listing = Some(listing),
@@ -133,6 +135,7 @@ impl Turn<'_> {
                 self.type_key(&chord);
             }
             Context::Panes => self.pane_key(key),
+            Context::Filter if !self.model.overlays.is_empty() => self.events_filter_key(key),
             Context::Filter => self.filter_key(key),
             Context::Form => self.form_key(key),
             context @ (Context::History | Context::Search) => self.history_key(context, key),
@@ -140,6 +143,7 @@ impl Turn<'_> {
             | Context::Reader
             | Context::Menu
             | Context::Picker
+            | Context::Events
             | Context::Line
             | Context::Ask
             | Context::Palette
@@ -153,6 +157,7 @@ impl Turn<'_> {
         if let Some(modes) = self.model.modes().copied() {
             let bytes = input::key(key, modes);
             self.type_bytes(bytes);
+            self.type_into_others(&Typed::Key(*key));
         }
     }
 
@@ -169,6 +174,7 @@ impl Turn<'_> {
                 if let Some(modes) = self.model.modes().copied() {
                     let bytes = input::paste(text, modes);
                     self.type_bytes(bytes);
+                    self.type_into_others(&Typed::Paste(text.to_owned()));
                 }
             }
             Context::Line => {
@@ -181,6 +187,10 @@ impl Turn<'_> {
                 if let Some(Overlay::Ask(ask)) = self.model.overlays.last_mut() {
                     ask.line.insert(text);
                 }
+            }
+            Context::Filter if let Some(Overlay::Events(events)) = self.model.overlays.last_mut() => {
+                events.line.insert(text);
+                events.chosen = None;
             }
             Context::Filter => self.type_filter(|line| line.insert(text)),
             Context::Search => self.type_search(|line| line.insert(text)),
@@ -197,6 +207,7 @@ impl Turn<'_> {
             | Context::Reader
             | Context::Menu
             | Context::Picker
+            | Context::Events
             | Context::Error
             | Context::Quit => {}
         }
@@ -249,6 +260,10 @@ impl Turn<'_> {
         if model.focused && (model.modes().is_none() || model.current().is_none_or(|row| row.phase.is_over())) {
             model.focused = false;
         }
+        if !model.focused && std::mem::take(&mut model.broadcast) {
+            self.note(Tone::Plain, "the broadcast has ended: keys go to one session again");
+        }
+        let model = &mut *self.model;
         if model.selected.is_none() {
             model.zoom = false;
             if layout(model).list.is_none() {
@@ -284,6 +299,9 @@ impl Turn<'_> {
         }
         if layout.area(model.pane).is_none() {
             model.pane = if layout.screen.is_some() { Pane::Screen } else { Pane::List };
+        }
+        if let Some(id) = model.selected.as_deref().filter(|_| layout.screen.is_some()) {
+            model.news.look(id);
         }
         view::settle(model, &layout);
         self.settle_history();

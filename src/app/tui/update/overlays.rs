@@ -4,7 +4,7 @@ use crossterm::event::KeyEvent;
 
 use super::super::glyph::MORE;
 use super::super::keymap::{Action, Context};
-use super::super::model::{Act, Ask, Confirmed, Launch, Overlay, Pending, Reading, seconds};
+use super::super::model::{Act, Ask, Confirmed, Field, Launch, Overlay, Pending, Reader, Reading, seconds};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view;
@@ -48,6 +48,7 @@ impl Turn<'_> {
                     preview.toggle();
                 }
             }
+            Action::Hold => self.hold(),
             Action::Copy => self.copy_overlay(),
             Action::Type => self.with_launch(|launch| launch.typing = true),
             Action::NextKind => self.with_launch(|launch| {
@@ -61,6 +62,11 @@ impl Turn<'_> {
                     Some(HostKind::Tmux) => None,
                 };
             }),
+            Action::Find => {
+                if let Some(Overlay::Events(events)) = self.model.overlays.last_mut() {
+                    events.typing = true;
+                }
+            }
             Action::Form => self.form_of_menu(),
             Action::NextPane
             | Action::PreviousPane
@@ -77,7 +83,6 @@ impl Turn<'_> {
             | Action::Zoom
             | Action::Tree
             | Action::Why
-            | Action::Find
             | Action::LookBack
             | Action::Left
             | Action::Right
@@ -89,6 +94,7 @@ impl Turn<'_> {
             | Action::Previous
             | Action::Edit
             | Action::Mark
+            | Action::Broadcast
             | Action::Fold
             | Action::Attention
             | Action::Palette
@@ -149,6 +155,7 @@ impl Turn<'_> {
             }
             Some(Overlay::Form(form)) => form.step(by.signum()),
             Some(Overlay::Picker(picker)) => picker.step(by),
+            Some(Overlay::Events(events)) => events.step(by, &self.model.log),
             Some(Overlay::Launch(_) | Overlay::Ask(_) | Overlay::Palette(_) | Overlay::Error(_)) | None => {}
         }
     }
@@ -159,6 +166,13 @@ impl Turn<'_> {
         {
             // One step back: from the command line to the recipes.
             launch.typing = false;
+            return;
+        }
+        if let Some(Overlay::Events(events)) = self.model.overlays.last_mut()
+            && !events.line.text().is_empty()
+        {
+            // One step back: from some lines to all.
+            events.line = Field::default();
             return;
         }
         match self.model.overlays.pop() {
@@ -199,6 +213,7 @@ impl Turn<'_> {
             }
             Some(Overlay::Ask(ask)) => self.extend_by(ask.clone()),
             Some(Overlay::Picker(_)) => self.adopt_picked(),
+            Some(Overlay::Events(_)) => self.open_receipt(),
             Some(Overlay::Palette(palette)) => {
                 let chosen = palette.entries(self.model).into_iter().nth(palette.chosen);
                 self.choose(chosen);
@@ -214,6 +229,38 @@ impl Turn<'_> {
         self.note(Tone::Plain, &format!("{}: {name} {MORE}", act.verb()));
         self.model.acting.extend(session.clone());
         self.run(command, Pending::Act { act, session, name });
+    }
+
+    /// Takes a key while the filter of the event log is typed.
+    pub(super) fn events_filter_key(&mut self, key: &KeyEvent) {
+        let action = self.model.keys.lookup(Context::Filter, key);
+        if let Some(action) = action.filter(|action| action.moves()) {
+            let rows = if matches!(action, Action::PageUp | Action::PageDown) { 10 } else { 1 };
+            let up = matches!(action, Action::Up | Action::PageUp);
+            return self.scroll_overlay(if up { -rows } else { rows });
+        }
+        let Some(Overlay::Events(events)) = self.model.overlays.last_mut() else { return };
+        match action {
+            Some(Action::Confirm) => events.typing = false,
+            Some(_) => (events.typing, events.line) = (false, Field::default()),
+            None => {
+                events.line.edit(key);
+                events.chosen = None;
+            }
+        }
+    }
+
+    /// Opens the receipt that the line of the event log tells of.
+    fn open_receipt(&mut self) {
+        let Some(Overlay::Events(events)) = self.model.overlays.last() else { return };
+        let Some(number) = events.receipt(&self.model.log) else { return };
+        match self.model.receipt(number).cloned() {
+            Some(receipt) => {
+                let reading = Reading::Receipt(Box::new(receipt));
+                self.model.overlays.push(Overlay::Reader(Reader { reading, scroll: 0 }));
+            }
+            None => self.note(Tone::Plain, "it is not kept here any more: `cookbook-tui logs --receipts` has it"),
+        }
     }
 
     fn extend_by(&mut self, ask: Ask) {
@@ -278,10 +325,10 @@ impl Turn<'_> {
     fn copy_overlay(&mut self) {
         let Some(overlay) = self.model.overlays.last() else { return };
         let what = match overlay {
+            Overlay::Events(_) => "the events",
             Overlay::Preview(_) | Overlay::Many(_) => "the preview",
             Overlay::Reader(reader) => match reader.reading {
                 Reading::Help => "the help",
-                Reading::Events => "the events",
                 Reading::Receipt(_) => "the receipt",
                 Reading::Live(_) => "the stop",
                 Reading::Orphans(_) => "the orphans",

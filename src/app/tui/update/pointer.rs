@@ -112,11 +112,9 @@ impl Turn<'_> {
         match pane {
             Pane::List => {
                 let lines = list_lines(self.model);
-                if let Some(ListLine::Heading(kind, _)) = lines.get(self.model.list_top + line) {
-                    let kind = *kind;
-                    if !self.model.folded.remove(&kind) {
-                        self.model.folded.insert(kind);
-                    }
+                if let Some(ListLine::Heading(group, _)) = lines.get(self.model.list_top + line) {
+                    let group = *group;
+                    self.fold_group(group);
                 } else if let Some(ListLine::Session(row) | ListLine::Orphan(row, _)) =
                     lines.get(self.model.list_top + line)
                 {

@@ -6,7 +6,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::super::glyph::{self, WITHIN};
 use super::super::keymap::{Action, Context, name_of};
-use super::super::model::{Model, Overlay, Pane};
+use super::super::model::{Model, Overlay, Pane, Reading};
 use super::super::theme::{Theme, Tone};
 use super::history;
 use super::human;
@@ -49,7 +49,9 @@ pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
     let theme = &model.theme;
     let Some(mut row) = Row::new(buffer, area, 0) else { return };
     let here = theme.accent().add_modifier(Modifier::BOLD);
-    if model.focused {
+    if model.broadcast {
+        row.put(&format!(" BROADCAST to {} ", model.others().count() + 1), theme.alarm());
+    } else if model.focused {
         row.put(" TYPING ", theme.badge());
     }
     let at_list = model.pane == Pane::List;
@@ -101,7 +103,14 @@ fn is_of_use(model: &Model, action: Action) -> bool {
         Action::Confirm => match model.overlays.last() {
             Some(Overlay::Preview(preview)) => preview.plan.is_some(),
             Some(Overlay::Many(many)) => many.is_planned(),
+            Some(Overlay::Events(events)) => events.receipt(&model.log).is_some(),
             _ => true,
+        },
+        Action::Hold => match model.overlays.last() {
+            Some(Overlay::Reader(reader)) => {
+                matches!(&reader.reading, Reading::Live(id) if model.live.iter().any(|live| live.session == *id && live.can_hold()))
+            }
+            _ => model.live.iter().any(|live| Some(&live.session) == model.selected.as_ref() && live.can_hold()),
         },
         Action::Fix => {
             model.current().and_then(|row| row.suggest.as_ref()).is_some_and(|suggest| suggest.command.is_some())
@@ -126,7 +135,11 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
     if context == Context::Terminal {
         let chord = name_of(model.escape);
         let name = model.current().map(|session| session.name.clone()).unwrap_or_default();
-        if row.room() >= 40 {
+        let name = if model.broadcast { format!("{} sessions", model.others().count() + 1) } else { name };
+        if model.broadcast {
+            let badge = format!(" BROADCAST to {} ", model.others().count() + 1);
+            row.put(&badge, theme.alarm()).gap(1);
+        } else if row.room() >= 40 {
             row.gap(1).put(" TYPING ", theme.badge()).gap(2);
         } else if row.room() >= 10 {
             row.gap(1);

@@ -10,7 +10,7 @@ use super::super::model::{Act, ManyAct, Model, Overlay, Reading};
 use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::paint::{self, Row, width};
-use super::{ask, bars, form, help, launch, live, many, palette, picker, preview, receipt, report, why};
+use super::{ask, bars, events, form, help, launch, live, many, palette, picker, preview, receipt, report, why};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -33,7 +33,7 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     let most = match overlay {
         Overlay::Error(_) | Overlay::Ask(_) => 72,
         Overlay::Launch(_) | Overlay::Form(_) | Overlay::Picker(_) | Overlay::Palette(_) => 92,
-        Overlay::Preview(_) | Overlay::Many(_) | Overlay::Reader(_) | Overlay::Quit(_) => 112,
+        Overlay::Preview(_) | Overlay::Many(_) | Overlay::Reader(_) | Overlay::Events(_) | Overlay::Quit(_) => 112,
     };
     let inner = if framed { cols.saturating_sub(8).min(most) } else { cols };
     let (title, tone, lines, selected) = content(model, overlay, inner);
@@ -68,7 +68,6 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
         }
         Overlay::Reader(reader) => match &reader.reading {
             Reading::Help => ("Keys".to_owned(), Tone::Plain, help::help_lines(model, width), None),
-            Reading::Events => ("Events".to_owned(), Tone::Plain, help::event_lines(model, width), None),
             Reading::Live(session) => {
                 let name = model.sessions.by_id(session).map_or(session.as_str(), |row| row.name.as_str());
                 let live = model.live.iter().find(|live| live.session == *session);
@@ -98,6 +97,10 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
         Overlay::Form(f) => {
             let (lines, selected) = form::lines(model, f, width);
             (form::title(f), Tone::Plain, lines, selected)
+        }
+        Overlay::Events(e) => {
+            let (lines, selected) = events::lines(model, e, width);
+            (events::title(e), Tone::Plain, lines, selected)
         }
         Overlay::Picker(p) => {
             let (lines, selected) = picker::lines(model, p, width);
@@ -129,6 +132,7 @@ fn scroll(overlay: &Overlay) -> usize {
         Overlay::Launch(l) => l.top,
         Overlay::Form(f) => f.top,
         Overlay::Picker(p) => p.top,
+        Overlay::Events(e) => e.top,
         Overlay::Palette(p) => p.top,
         Overlay::Ask(_) | Overlay::Error(_) => 0,
     }

@@ -5,6 +5,7 @@ use ratatui::layout::Position;
 
 use super::super::glyph;
 use super::super::model::{Model, Pane};
+use super::super::theme::Tone;
 use super::layout::{Arrangement, layout};
 use super::paint::Row;
 use super::{Surface, bars, dialog, list, screen, tree};
@@ -27,7 +28,9 @@ pub(in super::super) fn draw(model: &Model, surface: Option<&dyn Surface>, buffe
         let active = layout.arrangement == Arrangement::Wide && model.pane == Pane::List && model.overlays.is_empty();
         for index in 0..area.height {
             if let Some(mut row) = Row::new(buffer, area, index) {
-                row.put(glyph::UPRIGHT, model.theme.rule(active && index == 0));
+                let style =
+                    if model.broadcast { model.theme.tone(Tone::Bad) } else { model.theme.rule(active && index == 0) };
+                row.put(if model.broadcast { glyph::HEAVY_UPRIGHT } else { glyph::UPRIGHT }, style);
             }
         }
     }

@@ -1,14 +1,22 @@
-//! The help, made from the table of bindings, and the event log.
+//! The help, made from the table of bindings.
 
 use ratatui::text::{Line, Span};
 
+use super::super::glyph;
 use super::super::keymap::{Action, Bound, Context, MOUSE, name_of};
 use super::super::model::Model;
 use super::super::theme::{Tone, verdict_glyph, verdict_tone};
 use super::doc::{Doc, span, wrap};
-use super::human;
 use crate::lifecycle::verdict::VerdictKind;
-use crate::text::escape;
+
+/// What stands beside the name of a session.
+const MARKS: [(&str, &str); 5] = [
+    (glyph::CHECK, "marked"),
+    ("!", "asks for you, or something of it went wrong"),
+    (glyph::ENDED, "has ended while nobody looked"),
+    (glyph::UNSEEN, "has printed something since it was looked at"),
+    (glyph::GUEST, "adopted"),
+];
 
 /// Columns for the keys.
 const KEYS: usize = 19;
@@ -64,6 +72,7 @@ fn sections(model: &Model, width: u16) -> Vec<Vec<Line<'static>>> {
         }
     }
     add("Mouse", &|doc| MOUSE.iter().for_each(|(what, help)| row(doc, what, help)));
+    add("Marks in the list", &|doc| MARKS.iter().for_each(|(mark, help)| row(doc, mark, help)));
     add("Verdicts", &|doc| VerdictKind::ALL.into_iter().for_each(|kind| verdict(doc, kind)));
     sections
 }
@@ -107,35 +116,4 @@ fn described(doc: &mut Doc<'_>, word: Span<'static>, help: &str) {
     for line in lines {
         doc.line(vec![Span::raw(" ".repeat(used)), Span::styled(line, style)]);
     }
-}
-
-/// Returns everything that has happened.
-pub(super) fn event_lines(model: &Model, width: u16) -> Vec<Line<'static>> {
-    let theme = &model.theme;
-    let mut doc = Doc::new(theme, width);
-    for line in model.log.lines() {
-        let at = human::since_start(line.at);
-        let head = vec![
-            span(&format!("{at:>7}"), theme.dim()),
-            Span::raw(" "),
-            span(line.tone.glyph(), theme.tone(line.tone)),
-            Span::raw(" "),
-        ];
-        let style = if line.tone == Tone::Good { theme.text() } else { theme.tone(line.tone) };
-        if doc.width() < 30 {
-            doc.line(head);
-            doc.text(1, &line.text, style);
-            continue;
-        }
-        let mut head = Some(head);
-        for part in wrap(&escape(&line.text), doc.width() - 10) {
-            let mut spans = head.take().unwrap_or_else(|| vec![Span::raw(" ".repeat(10))]);
-            spans.push(Span::styled(part, style));
-            doc.line(spans);
-        }
-    }
-    if model.log.lines().next().is_none() {
-        doc.text(0, "Nothing has happened yet.", theme.dim());
-    }
-    doc.into_lines()
 }

@@ -110,7 +110,7 @@ fn single(layout: &mut Layout, rest: Rect, model: &Model) {
 fn split(layout: &mut Layout, rest: Rect, model: &Model) {
     let tree = tree_shown(model);
     if layout.arrangement == Arrangement::Wide {
-        let width = (rest.width / 3).clamp(36, 50);
+        let width = (rest.width / 3).clamp(36, 64);
         layout.list = Some(titled(Rect { width, ..rest }));
         layout.divider = Some(Rect { x: rest.x + width, width: 1, ..rest });
         let right = Rect { x: rest.x + width + 1, width: rest.width - width - 1, ..rest };

@@ -6,7 +6,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::super::glyph::{self, CHECK, DOT, MORE};
 use super::super::keymap::{Action, Context};
-use super::super::model::{ListLine, Model, Pane, Totals};
+use super::super::model::{Group, LOOKS, ListLine, Model, Pane, Totals};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::bars;
 use super::human;
@@ -19,9 +19,8 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// Returns the lines of the list as they are shown.
 pub(in super::super) fn list_lines(model: &Model) -> Vec<ListLine<'_>> {
-    model.sessions.lines(arrangement(model.size) == Arrangement::Wide, &|session| model.lists(session), &|row| {
-        model.is_folded(row)
-    })
+    let spaced = arrangement(model.size) == Arrangement::Wide;
+    model.sessions.lines(spaced, &|session| model.lists(session), &|group| model.folds(group))
 }
 
 pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
@@ -54,17 +53,14 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let Some(mut row) = Row::new(buffer, area.body, index) else { break };
         match line {
             ListLine::Gap => {}
-            ListLine::Heading(kind, totals) => {
-                let selected =
-                    totals.folded && model.current().is_some_and(|row| row.kind == *kind && model.is_folded(row));
-                draw_heading(theme, *kind, totals, selected, &mut row);
+            ListLine::Heading(group, totals) => {
+                let is_in = |row: &SessionRow| model.sessions.group(row) == *group;
+                let selected = totals.folded && model.current().is_some_and(is_in);
+                draw_heading(theme, *group, totals, selected, &mut row);
                 if selected {
                     let y = area.body.y + index;
                     tint(buffer, Rect { y, height: 1, ..area.body }, theme.selection(active));
                 }
-            }
-            ListLine::Orphans(count) => {
-                row.gap(1).put("Orphans", theme.tone(Tone::Warn)).put(&format!(" {count}"), theme.dim());
             }
             ListLine::Orphan(session, orphan) => {
                 let selected = model.selected.as_ref() == Some(&session.session);
@@ -123,10 +119,11 @@ fn typed(model: &Model) -> String {
 }
 
 /// Draws the heading of a group: how many sessions, and of a folded one what they come to.
-fn draw_heading(theme: &Theme, kind: Kind, totals: &Totals, selected: bool, row: &mut Row<'_>) {
+fn draw_heading(theme: &Theme, group: Group, totals: &Totals, selected: bool, row: &mut Row<'_>) {
     row.reserve(1);
     row.put(if selected { glyph::BAR } else { " " }, theme.accent());
-    row.put(heading(kind), theme.dim()).put(&format!(" {}", totals.count), theme.dim());
+    let style = if group == Group::Orphans { theme.tone(Tone::Warn) } else { theme.dim() };
+    row.put(title(group), style).put(&format!(" {}", totals.count), theme.dim());
     let ready = if totals.ready > 0 { format!(" {DOT} {} ready", totals.ready) } else { String::new() };
     if totals.folded || (totals.ready > 0 && row.room() >= 24) {
         row.put(&ready, theme.dim());
@@ -149,8 +146,10 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     let name = if selected { base.add_modifier(Modifier::BOLD) } else { base };
     let (word, tone) = state(model, session);
     // Columns leave from the right as the room gets less; the name and the state stay longest.
+    let wide = arrangement(model.size) == Arrangement::Wide;
     let memory = if room >= 35 { 6 } else { 0 };
-    let cpu = if room >= 56 { 6 } else { 0 };
+    let spark = if wide && room >= 54 { SPARK } else { 0 };
+    let cpu = if room >= if wide { 60 } else { 56 } { 6 } else { 0 };
     let uptime = if room >= 30 { 5 } else { 0 };
     let host = if room >= 64 { 5 } else { 0 };
     let pid = if room >= 72 { 9 } else { 0 };
@@ -166,16 +165,22 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
     row.put(if model.marked.contains(&session.session) { CHECK } else { " " }, theme.accent());
     let attention = session.attention.is_some() || model.attention.contains_key(&session.session);
-    let columns = memory + cpu + uptime + host + port + pid + state;
-    let marks = [session.adopted, attention].into_iter().filter(|mark| *mark).count();
+    let columns = memory + spark + cpu + uptime + host + port + pid + state;
+    let ended = model.news.has_ended(&session.session);
+    let unseen = model.news.is_unseen(&session.session);
+    let marks = [session.adopted, attention || ended || unseen].into_iter().filter(|mark| *mark).count();
     let width = row.room().saturating_sub(columns + 2 * u16::try_from(marks).unwrap_or(2));
     row.left(width, &session.name, name);
     if session.adopted {
         // Behind the name of a session that somebody else has launched.
         row.gap(1).put(glyph::GUEST, theme.dim());
     }
-    if attention {
+    if ended {
+        row.gap(1).put(glyph::ENDED, theme.tone(Tone::Warn));
+    } else if attention {
         row.put(" !", theme.tone(Tone::Warn));
+    } else if unseen {
+        row.gap(1).put(glyph::UNSEEN, theme.accent());
     }
     if state > 0 {
         row.gap(1).left(state - 2, &word, theme.tone(tone)).gap(1);
@@ -191,8 +196,21 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
         row.right(pid, &session.pid.map_or_else(|| human::UNKNOWN.into(), |pid| pid.to_string()), theme.dim());
     }
     number(row, uptime, &human::age(session.uptime_s), theme.dim());
+    if spark > 0 {
+        draw_spark(model, session, row);
+    }
     number(row, cpu, &human::percent(session.cpu_pct), base);
     number(row, memory, &human::bytes(session.rss_bytes), base);
+}
+
+/// Columns of the last looks at how busy a session was, with a gap before them.
+#[expect(clippy::cast_possible_truncation, reason = "a handful")]
+const SPARK: u16 = LOOKS as u16 + 1;
+
+/// Draws the last looks at how busy a session was, the newest on the right.
+fn draw_spark(model: &Model, session: &SessionRow, row: &mut Row<'_>) {
+    let text: String = model.sparks.steps(&session.session, glyph::TOP_STEP).map(glyph::step).collect();
+    row.right(SPARK, &text, model.theme.dim());
 }
 
 /// Draws what is known of an orphan: how old it is, what it uses, and the last verdict with its reason.
@@ -244,6 +262,14 @@ pub(super) fn state(model: &Model, session: &SessionRow) -> (String, Tone) {
             Some(percent) => (format!("{percent:.0}% {}", phase.name()), tone),
             None => (phase.name().to_owned(), tone),
         },
+    }
+}
+
+const fn title(group: Group) -> &'static str {
+    match group {
+        Group::Of(kind) => heading(kind),
+        Group::Adopted => "Adopted",
+        Group::Orphans => "Orphans",
     }
 }
 

@@ -7,6 +7,7 @@ mod ask;
 mod bars;
 mod dialog;
 mod doc;
+mod events;
 mod form;
 mod frame;
 mod help;

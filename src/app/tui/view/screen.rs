@@ -10,7 +10,7 @@ use super::super::glyph::DOT;
 use super::super::keymap::{Action, Context};
 use super::super::model::{Model, Pane};
 use super::super::theme::{Theme, Tone, of_session};
-use super::layout::Area;
+use super::layout::{Area, Arrangement, arrangement};
 use super::paint::Row;
 use super::{bars, history, human, list};
 use crate::app::contract::SessionRow;
@@ -110,12 +110,18 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let facts = about(session);
     let title = model.facts().map(|facts| facts.title.trim()).filter(|title| !title.is_empty());
     let title = title.map(|title| format!("  {title}")).unwrap_or_default();
-    let badge = if model.focused { " TYPING " } else { "" };
+    let everybody = format!(" BROADCAST to {} ", model.others().count() + 1);
+    let badge = match (model.broadcast, model.focused) {
+        (true, _) => everybody.as_str(),
+        (false, true) => " TYPING ",
+        (false, false) => "",
+    };
+    let badge_style = if model.broadcast { theme.alarm() } else { theme.badge() };
     let space = if model.focused { " " } else { "" };
     let mut parts: Vec<(&str, Style)> = vec![
         (&session.name, theme.strong()),
         ("  ", theme.text()),
-        (badge, theme.badge()),
+        (badge, badge_style),
         (space, theme.text()),
         (&word, theme.tone(tone)),
     ];
@@ -136,6 +142,8 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     parts.push((&detail, theme.dim()));
     parts.push((&facts, theme.dim()));
+    let place = place(model, session);
+    parts.push((&place, theme.dim()));
     parts.push((&title, theme.dim()));
     let aside = if let Some(history) = &model.history {
         history::place(history)
@@ -145,6 +153,19 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         session.session.clone()
     };
     bars::title(theme, area, active, &parts, &aside, buffer);
+    if model.broadcast {
+        // The whole rule, whatever stands on it.
+        super::paint::tint(buffer, area, theme.tone(Tone::Bad));
+    }
+}
+
+/// Returns where a session works, and on which branch, where there is room for it.
+fn place(model: &Model, session: &SessionRow) -> String {
+    let Some(dir) = session.cwd.as_deref().filter(|_| arrangement(model.size) == Arrangement::Wide) else {
+        return String::new();
+    };
+    let branch = model.branches.get(dir).map(|branch| format!(" ({branch})")).unwrap_or_default();
+    format!(" {DOT} {dir}{branch}")
 }
 
 /// Returns what is known of a session besides its name and state.

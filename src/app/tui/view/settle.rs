@@ -10,13 +10,11 @@ use super::tree::tree_rows;
 pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
     if let Some(area) = layout.list {
         let lines = list_lines(model);
-        let folded = model.current().filter(|row| model.is_folded(row)).map(|row| row.kind);
+        let folded = model.current().filter(|row| model.is_folded(row)).map(|row| model.sessions.group(row));
         let is_selected = |line: &ListLine<'_>| match line {
             ListLine::Session(row) => Some(&row.session) == model.selected.as_ref(),
-            ListLine::Heading(kind, _) => Some(*kind) == folded,
-            ListLine::Gap | ListLine::Orphans(_) | ListLine::Orphan(..) | ListLine::Record(_) | ListLine::Reason(_) => {
-                false
-            }
+            ListLine::Heading(group, _) => Some(*group) == folded,
+            ListLine::Gap | ListLine::Orphan(..) | ListLine::Record(_) | ListLine::Reason(_) => false,
         };
         let at = lines.iter().position(is_selected);
         // With the first session its heading comes into view; with each one what follows and cannot be selected.
@@ -50,6 +48,7 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
                 let range = selected.map(|range| range.start..(range.start + super::form::rows(f, height)).min(count));
                 f.top = follow(f.top, range, count, height);
             }
+            Some(Overlay::Events(e)) => e.top = follow(e.top, selected, count, height),
             Some(Overlay::Picker(p)) => p.top = follow(p.top, selected, count, height),
             Some(Overlay::Launch(l)) => l.top = follow(l.top, selected, count, height),
             Some(Overlay::Ask(_) | Overlay::Error(_)) | None => {}

@@ -1,4 +1,4 @@
-//! What every view looks like, at four sizes, as text.
+//! What every view looks like, at six sizes, as text.
 
 mod look;
 
@@ -6,7 +6,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use unicode_width::UnicodeWidthStr as _;
 
-use crate::app::command::Answer;
+use crate::app::command::{Answer, Held};
 use crate::app::contract::{LaunchField, Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -19,7 +19,7 @@ use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
 
-const SIZES: [(u16, u16); 4] = [(140, 40), (80, 24), (60, 15), (20, 5)];
+const SIZES: [(u16, u16); 6] = [(200, 60), (140, 40), (80, 24), (60, 15), (40, 10), (20, 5)];
 
 /// Returns a buffer as text, trailing blanks cut.
 pub(in super::super) fn text_of(buffer: &Buffer) -> String {
@@ -88,7 +88,10 @@ fn adopted_sessions_are_marked() {
     (task.adopted, task.owner) = (true, Some("cookbook".into()));
     bench.send(UiEvent::Sessions(rows));
     let after = bench.draw();
-    let line = |text: &str| text.lines().find(|line| line.contains("embedder")).map(str::to_owned).expect("its line");
+    let line = |text: &str| {
+        let line = text.lines().find(|line| line.contains("embedder")).expect("its line");
+        line.split_once('│').map_or(line, |(list, _)| list).to_owned()
+    };
     assert!(line(&after).contains(" ◦") && !before.contains('◦'), "{after}");
     assert_eq!(line(&after).replace(" ◦", "  "), line(&before));
 }
@@ -285,21 +288,31 @@ fn looking_back() {
     });
 }
 
+/// A stop that has sent its first signals.
+fn stopping(bench: &mut Bench) {
+    let effects = bench.press("x");
+    let plan = Receipt { grace_s: Some(2.0), ..fixtures::plan() };
+    bench.answer(&effects, Answer::Receipt(Box::new(plan)));
+    bench.draw();
+    bench.press("y");
+    let session = "serve-1a2b3c4d".to_owned();
+    for pid in [4242, 4301] {
+        let (session, signal) = (session.clone(), "TERM".to_owned());
+        bench.send(UiEvent::Happened(Event::Signal { session, pid, signal }));
+    }
+    bench.send(UiEvent::Happened(Event::ProcessGone { session, pid: 4301, command: String::new() }));
+    bench.now += std::time::Duration::from_millis(400);
+    bench.send(UiEvent::Tick);
+}
+
 #[test]
 fn a_stop_under_way() {
-    check("live", |bench| {
-        let effects = bench.press("x");
-        let plan = Receipt { grace_s: Some(2.0), ..fixtures::plan() };
-        bench.answer(&effects, Answer::Receipt(Box::new(plan)));
-        bench.draw();
-        bench.press("y");
-        let session = "serve-1a2b3c4d".to_owned();
-        for pid in [4242, 4301] {
-            let (session, signal) = (session.clone(), "TERM".to_owned());
-            bench.send(UiEvent::Happened(Event::Signal { session, pid, signal }));
-        }
-        bench.send(UiEvent::Happened(Event::ProcessGone { session, pid: 4301, command: String::new() }));
-        bench.now += std::time::Duration::from_millis(400);
+    check("live", stopping);
+    check("held", |bench| {
+        stopping(bench);
+        let effects = bench.press("H");
+        bench.answer(&effects, Answer::Held(Held { held: true, left_s: Some(600.0) }));
+        bench.now += std::time::Duration::from_secs(3);
         bench.send(UiEvent::Tick);
     });
 }

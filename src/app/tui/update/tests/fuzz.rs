@@ -203,6 +203,7 @@ fn ten_thousand_events_do_no_harm() {
                 }
                 Effect::Resize { rows, cols, .. } => assert!(rows >= 1 && cols >= 2, "step {step}"),
                 Effect::Input { bytes, .. } => assert!(!bytes.is_empty()),
+                Effect::Broadcast { session, .. } => assert!(bench.model.focused && !session.is_empty()),
                 Effect::Freeze => bench.thaw(),
                 Effect::Select(_)
                 | Effect::Copy(_)

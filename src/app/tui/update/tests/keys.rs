@@ -300,7 +300,7 @@ fn a_terminal_that_was_connected_just_now_is_sized_again() {
 
 #[test]
 fn readers_open_scroll_and_close() {
-    for (key, reading) in [("?", Reading::Help), ("h", Reading::Help), ("e", Reading::Events)] {
+    for (key, reading) in [("?", Reading::Help), ("h", Reading::Help)] {
         for close in ["<Esc>", "<Enter>", "q", "<C-c>"] {
             let mut bench = Bench::full(80, 24);
             bench.press(key);
@@ -354,6 +354,7 @@ fn every_binding_is_handled_without_surprise() {
                     Context::Reader => drop(bench.press("?")),
                     Context::Menu => drop(bench.press("s")),
                     Context::Form => drop(bench.press("a")),
+                    Context::Events => drop(bench.press("e")),
                     Context::Picker => drop(bench.press("A")),
                     Context::Line => drop(bench.press("s:")),
                     Context::Ask => drop(bench.press("+")),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::app::command::Answer;
+use crate::app::command::{Answer, Command, Held};
 use crate::app::event::Event;
 use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::Context;
@@ -81,4 +81,35 @@ fn nothing_opens_while_somebody_types() {
     bench.press("<Enter>");
     after(&mut bench, 400);
     assert_eq!(bench.model.context(), Context::Terminal);
+}
+
+#[test]
+fn a_stop_is_held_before_kill_and_let_go_on() {
+    let mut bench = Bench::full(140, 40);
+    stopping(&mut bench);
+    signalled(&mut bench, 4242, "TERM");
+    assert!(after(&mut bench, 400).contains("KILL in 2 s   H holds it"));
+    let ask = |release| Command::Hold { session: SESSION.into(), release };
+    let effects = bench.press("H");
+    assert!(matches!(&effects[..], [Effect::Run { command, .. }] if *command == ask(None)), "{effects:?}");
+    bench.answer(&effects, Answer::Held(Held { held: true, left_s: Some(600.0) }));
+    let text = after(&mut bench, 5_000);
+    assert!(text.contains("held before KILL, for 9m55s at the longest   H lets it go on"), "{text}");
+    let effects = bench.press("H");
+    assert!(matches!(&effects[..], [Effect::Run { command, .. }] if *command == ask(Some(true))), "{effects:?}");
+    bench.answer(&effects, Answer::Held(Held { held: false, left_s: None }));
+    assert!(after(&mut bench, 200).contains("the grace is over: KILL"));
+    signalled(&mut bench, 4242, "KILL");
+    let text = after(&mut bench, 200);
+    assert!(text.contains("KILL was sent") && !text.contains(" H "), "{text}");
+}
+
+#[test]
+fn the_selected_session_is_held_without_its_panel() {
+    let mut bench = Bench::full(80, 24);
+    bench.press("H");
+    assert!(bench.draw().contains("nothing to hold"));
+    stopping(&mut bench);
+    let effects = bench.press("H");
+    assert!(matches!(&effects[..], [Effect::Run { command: Command::Hold { .. }, .. }]), "{effects:?}");
 }

@@ -1,5 +1,7 @@
 //! What every key, answer and pointer event does.
 
+mod broadcast;
+mod events;
 mod finding;
 mod forms;
 mod fuzz;

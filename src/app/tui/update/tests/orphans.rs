@@ -7,7 +7,7 @@ use crate::app::command::{Adopted, Answer, Command, Orphans, OrphansRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::tui::fixtures::{self, Bench, pid, ticket, token};
 use crate::app::tui::keymap::Context;
-use crate::app::tui::model::{ListLine, Overlay};
+use crate::app::tui::model::{Group, ListLine, Overlay, Totals};
 use crate::app::tui::seam::{Effect, UiEvent};
 use crate::app::tui::view::list_lines;
 use crate::lifecycle::identity::Identity;
@@ -42,7 +42,8 @@ fn orphans_leave_their_kind_and_come_back() {
     let mut bench = bench();
     let shown = |bench: &Bench| {
         let lines = list_lines(&bench.model);
-        let orphans = lines.iter().position(|line| matches!(line, ListLine::Orphans(2)));
+        let orphans =
+            lines.iter().position(|line| matches!(line, ListLine::Heading(Group::Orphans, Totals { count: 2, .. })));
         let session = lines.iter().position(|line| matches!(line, ListLine::Session(row) if row.session == ORPHAN));
         (
             orphans,

@@ -9,7 +9,8 @@ use crate::app::attention::{Attention, Want};
 use crate::app::contract::{HostKind, Kind, Phase, Tree};
 use crate::app::event::Event;
 use crate::app::tui::fixtures::{self, Bench};
-use crate::app::tui::model::Pane;
+use crate::app::tui::model::{Group, ListLine, Pane};
+use crate::app::tui::view::list_lines;
 use crate::lifecycle::verdict::VerdictKind;
 
 fn order(bench: &Bench) -> Vec<&str> {
@@ -288,4 +289,46 @@ fn whoever_could_not_be_bound_is_in_the_tree_with_the_reason() {
     let row = text.lines().find(|line| line.contains("7007") && line.contains("? unverifiable"));
     assert!(row.is_some_and(|row| row.contains(" –     –")), "unknown, never 0\n{text}");
     assert!(text.contains("7007 stat is not readable (hidepid)"), "{text}");
+}
+
+#[test]
+fn adopted_sessions_stand_together_and_every_group_folds() {
+    let mut bench = Bench::full(140, 40);
+    let mut rows = fixtures::sessions();
+    let adopted = rows.iter_mut().find(|row| row.kind == Kind::Serve).expect("a fixture");
+    adopted.adopted = true;
+    let id = adopted.session.clone();
+    bench.send(UiEvent::Sessions(rows));
+    bench.send(UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())));
+    let groups = |bench: &Bench| -> Vec<(Group, usize, bool)> {
+        let lines = list_lines(&bench.model);
+        let heading = |line: &ListLine<'_>| match line {
+            ListLine::Heading(group, totals) => Some((*group, totals.count, totals.folded)),
+            ListLine::Gap | ListLine::Session(_) | ListLine::Orphan(..) | ListLine::Record(_) | ListLine::Reason(_) => {
+                None
+            }
+        };
+        lines.iter().filter_map(heading).collect()
+    };
+    let before = groups(&bench);
+    assert!(before.contains(&(Group::Adopted, 1, false)), "{before:?}");
+    assert!(before.is_sorted_by_key(|(group, ..)| *group), "{before:?}");
+    bench.press("G");
+    assert!(bench.model.sessions.is_orphan(bench.model.selected.as_deref().unwrap_or_default()), "the last one");
+    bench.press("-");
+    while bench.model.selected.as_ref() != Some(&id) {
+        bench.press("k");
+    }
+    bench.press("-");
+    let after = groups(&bench);
+    let folded: Vec<Group> = after.iter().filter(|(.., folded)| *folded).map(|(group, ..)| *group).collect();
+    assert_eq!(folded, [Group::Adopted, Group::Orphans]);
+    assert_eq!(after.len(), before.len());
+    let shown = list_lines(&bench.model)
+        .iter()
+        .filter(|line| matches!(line, ListLine::Orphan(..) | ListLine::Record(_)))
+        .count();
+    assert_eq!(shown, 0);
+    bench.press("-");
+    assert_eq!(groups(&bench).iter().filter(|(.., folded)| *folded).count(), 1);
 }

@@ -17,7 +17,7 @@ fn wish(action: Action, keys: &[&str]) -> Wish {
 
 #[test]
 fn configured_keys_work_and_are_shown_wherever_keys_are_shown() {
-    let wishes = [wish(Action::Stop, &["K", "Delete"]), wish(Action::Help, &["F1", "H"]), wish(Action::Tree, &[])];
+    let wishes = [wish(Action::Stop, &["K", "Delete"]), wish(Action::Help, &["F1", "J"]), wish(Action::Tree, &[])];
     let mut bench = Bench::full(140, 40);
     bench.model.keys = Keymap::configured(&wishes, bench.model.escape).unwrap_or_default();
     let footer = bench.draw().lines().last().map(str::to_owned).unwrap_or_default();
@@ -27,7 +27,7 @@ fn configured_keys_work_and_are_shown_wherever_keys_are_shown() {
     assert!(bench.model.overlays.is_empty(), "the old key does nothing");
     bench.press("K");
     assert_eq!(bench.model.context(), Context::Preview);
-    bench.press("<Esc>H");
+    bench.press("<Esc>J");
     assert_eq!(bench.model.context(), Context::Reader);
     let help = bench.draw();
     assert!(help.contains("K Del ") && help.contains("by :"), "{help}");

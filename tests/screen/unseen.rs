@@ -1,0 +1,175 @@
+//! A stop that is held, what is typed into many, bells and output that nobody saw, and what the next run remembers:
+//! by the built binary in a real terminal.
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::{Terminal, ends};
+
+fn is_alive(pidfd: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut [PollFd::new(pidfd, PollFlags::IN)], Some(&now)).unwrap() == 0
+}
+
+#[test]
+fn a_stop_is_held_before_kill_and_let_go_on() {
+    let terminal = Terminal::new(140, 40);
+    terminal.start();
+    let shell = terminal.start_shell();
+    terminal.key("Enter");
+    terminal.await_text("TYPING");
+    terminal.line("trap '' HUP TERM; echo stub''born");
+    terminal.await_text("stubborn");
+    terminal.key("C-\\");
+    terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
+    terminal.key("x");
+    terminal.await_text("to signal");
+    terminal.confirm("Stop: shell");
+    terminal.await_text("Stopping: shell");
+    terminal.key("H");
+    terminal.await_text("held before KILL, for ");
+    let held = Instant::now();
+    // Its grace is 2 s.
+    while held.elapsed() < Duration::from_secs(5) {
+        assert!(is_alive(&shell), "{}", terminal.text());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    terminal.key("H");
+    assert!(ends(&shell));
+    terminal.await_that("the end of the panel", |text| !text.contains("Stopping: shell"));
+    terminal.key("q");
+    terminal.await_text("prompt>");
+    terminal.assert_restored();
+}
+
+#[test]
+fn a_stop_that_is_held_goes_on_when_the_screen_goes() {
+    let terminal = Terminal::new(80, 24);
+    terminal.start();
+    let shell = terminal.start_shell();
+    terminal.key("Enter");
+    terminal.await_text("TYPING");
+    terminal.line("trap '' HUP TERM; echo stub''born");
+    terminal.await_text("stubborn");
+    terminal.key("C-\\");
+    terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
+    terminal.key("x");
+    terminal.await_text("to signal");
+    terminal.confirm("Stop: shell");
+    terminal.await_text("Stopping: shell");
+    terminal.key("H");
+    terminal.await_text("held before KILL");
+    terminal.key("Escape");
+    terminal.await_that("the end of the panel", |text| !text.contains("Stopping: shell"));
+    terminal.key("q");
+    terminal.await_that("the question or the end", |text| text.contains("Quit") || text.contains("prompt>"));
+    terminal.confirm("Quit");
+    assert!(ends(&shell));
+    terminal.await_text("prompt>");
+    terminal.assert_restored();
+}
+
+/// Writes what it reads into a file, and rings and prints when a file appears.
+fn launch(terminal: &Terminal, name: &str) {
+    let place = terminal.folder.path().display();
+    let line = format!(
+        "(while [ ! -e {place}/{name}.ring ]; do sleep 0.1; done; printf '\\a'; echo rang) & echo {name}; exec cat > {place}/{name}.got"
+    );
+    let own = format!("{}o", terminal.socket);
+    let launched = std::process::Command::new(env!("CARGO_BIN_EXE_cookbook-tui"))
+        .arg("--state-dir")
+        .arg(terminal.state())
+        .args(["--tmux-socket", &own, "launch", "--host", "tmux", "--kind", "shell", "--name", name])
+        .args(["--", "sh", "-c", &line])
+        .output()
+        .unwrap();
+    assert!(launched.status.success(), "{launched:?}");
+}
+
+fn await_file(path: &Path, wanted: &str) {
+    let until = Instant::now() + super::PATIENCE;
+    while !fs::read_to_string(path).unwrap_or_default().contains(wanted) {
+        assert!(Instant::now() < until, "{} has {:?}", path.display(), fs::read_to_string(path));
+        std::thread::sleep(Duration::from_millis(40));
+    }
+}
+
+#[test]
+fn what_nobody_saw_is_marked_typed_into_together_and_remembered() {
+    let terminal = Terminal::new(140, 40);
+    let names = ["one", "two", "three"];
+    for name in names {
+        launch(&terminal, name);
+    }
+    terminal.start_to("three");
+    terminal.key("G");
+    terminal.await_that("its terminal", |text| text.lines().any(|line| line.contains("│three")));
+    std::thread::sleep(Duration::from_millis(2_200));
+    let place = terminal.folder.path().to_owned();
+    // The last one is shown; the first rings its bell behind its back.
+    fs::write(place.join("one.ring"), "").unwrap();
+    terminal.await_that("the bell of a session that is not shown", |text| text.contains("bell (guess)"));
+    fs::write(place.join("two.ring"), "").unwrap();
+    terminal.await_that("two bells", |text| text.matches("bell (guess)").count() == 2);
+    terminal.key("g");
+    terminal.key("Space");
+    terminal.key("Space");
+    terminal.await_text("2 marked");
+    terminal.key("G");
+    terminal.await_that("its terminal", |text| text.lines().any(|line| line.contains("│three")));
+    terminal.key("B");
+    terminal.await_text("BROADCAST to 3");
+    terminal.line("to all of you");
+    for name in names {
+        await_file(&place.join(format!("{name}.got")), "to all of you");
+    }
+    terminal.key("C-\\");
+    terminal.await_text("the broadcast has ended");
+    terminal.key("Enter");
+    terminal.await_text("TYPING");
+    terminal.line("to one");
+    await_file(&place.join("three.got"), "to one");
+    for name in ["one", "two"] {
+        assert!(!fs::read_to_string(place.join(format!("{name}.got"))).unwrap().contains("to one"), "{name}");
+    }
+    terminal.key("C-\\");
+    terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
+    // The next run begins where this one ended.
+    terminal.key("Escape");
+    terminal.await_that("the list with the keys", |text| text.starts_with('━'));
+    terminal.key("k");
+    terminal.key("t");
+    terminal.await_that("no tree", |text| !text.contains("Processes"));
+    terminal.key("q");
+    terminal.await_text("prompt>");
+    // The prompt is there before the program has ended.
+    await_file(&terminal.state().join("screen.json"), "\"tree\":false");
+    terminal.line("clear");
+    terminal.start_to("Shells");
+    terminal.await_that("the second one's terminal", |text| {
+        text.lines().any(|line| line.contains("│two")) && !text.contains("Processes")
+    });
+    terminal.key("q");
+    terminal.await_text("prompt>");
+    // What is damaged is ignored, and said.
+    fs::write(terminal.state().join("screen.json"), "{\"tree\": 3}").unwrap();
+    terminal.line("clear");
+    terminal.start_to("was ignored");
+    terminal.await_text("Processes");
+    terminal.key("g");
+    for name in names {
+        terminal.key("x");
+        terminal.await_text("to signal");
+        terminal.confirm("Stop: ");
+        terminal.await_that(name, |text| text.contains("stopped"));
+        terminal.key("f");
+        terminal.await_that("it is forgotten", |text| !text.contains("stopped"));
+    }
+    terminal.key("q");
+    terminal.await_text("prompt>");
+    terminal.assert_restored();
+}
