@@ -17,7 +17,11 @@ mod kept;
 mod live;
 mod marks;
 mod orphans;
+mod pictures;
+mod programs;
 mod remote;
+mod soak;
+mod walk;
 mod why;
 
 use std::fs;
