@@ -493,7 +493,7 @@ impl Screen {
                 let stop = if col == 0 { 0 } else { ((col - 1) / 8).saturating_sub(count - 1) * 8 };
                 self.parser.process(format!("\x1b[{}G", stop + 1).as_bytes());
             }
-            Action::LastColumn => self.to_last_column(),
+            Action::LastColumn => self.keep_last_column(),
             Action::LeaveAlternate => {
                 if !primary {
                     self.parser.process(b"\x1b[2J\x1b[?47l");

@@ -1,6 +1,6 @@
 //! What can be read at each size, on the built binary with made-up sessions.
 //!
-//! `PICTURES=1` paints what was looked at into `assets/`, for the README.
+//! `PICTURES=1 cargo test --test screen pictures::` paints what was looked at into `assets/`, for the README.
 
 use std::fs;
 use std::net::TcpListener;
@@ -23,7 +23,7 @@ class Health(http.server.BaseHTTPRequestHandler):
 print('llama_model_loader: loaded meta data with 26 key-value pairs and 339 tensors')
 print('load_tensors: offloaded 29/29 layers to GPU')
 for gpu in '01':
-    subprocess.Popen(['python3', '-m', 'tiny.worker', '--device', gpu])
+    subprocess.Popen(['python3', '-m', 'tiny.worker', '--device', gpu, '--of', str(port)])
 server = http.server.HTTPServer(('127.0.0.1', port), Health)
 print(f'main: server is listening on http://127.0.0.1:{port}', flush=True)
 server.serve_forever()
@@ -166,8 +166,12 @@ fn check(wanted: &Wanted) {
     terminal.key("Tab");
     for (text, offered) in [("llama-ser", "llama-server"), ("-m sm", "small-3b-q4.gguf")] {
         terminal.tmux(&["send-keys", "-l", "--", text]);
-        terminal.await_text(offered);
+        // Offered below the line, and then taken into it.
+        terminal
+            .await_that(offered, |shown| shown.lines().any(|line| line.contains(offered) && !line.contains("command")));
         terminal.key("Right");
+        terminal
+            .await_that(offered, |shown| shown.lines().any(|line| line.contains(offered) && line.contains("command")));
     }
     stage.must_read("form", wanted.form);
     if let Some(name) = wanted.pictures[2] {

@@ -71,7 +71,7 @@ impl Screen {
                 if c.is_control() {
                     self.parser.process(&text.as_bytes()[at..end]);
                 } else if width > 0 {
-                    self.to_last_column();
+                    self.keep_last_column();
                     // A wide one does not fit there, and is left out.
                     if width <= room.max(1) {
                         self.parser.process(&text.as_bytes()[at..end]);
@@ -87,7 +87,7 @@ impl Screen {
     }
 
     /// Takes a cursor that is about to wrap back to the last column.
-    pub(super) fn to_last_column(&mut self) {
+    pub(super) fn keep_last_column(&mut self) {
         if self.room() == 0 {
             self.parser.process(format!("\x1b[{}G", self.size.cols).as_bytes());
         }

@@ -1,6 +1,6 @@
 //! Marks, what is done to all that are marked, and the way to the next session that wants to be looked at. Pure.
 
-use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending};
+use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending, is_asked_to_end};
 use super::super::seam::Ticket;
 use super::super::theme::Tone;
 use super::Turn;
@@ -103,7 +103,11 @@ impl Turn<'_> {
             Event::Phase { session, phase: Phase::Failed, detail } => {
                 (session, detail.clone().unwrap_or_else(|| "has failed".to_owned()))
             }
-            Event::Exited { session, .. } if !self.model.acting.contains(session) => (session, "has ended".to_owned()),
+            Event::Exited { session, .. }
+                if !self.model.acting.contains(session) && !is_asked_to_end(session, &self.model.sessions) =>
+            {
+                (session, "has ended".to_owned())
+            }
             Event::Launched { .. }
             | Event::Phase { .. }
             | Event::Verdict { .. }
