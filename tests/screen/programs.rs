@@ -64,9 +64,9 @@ impl Look {
                     let count = if numbers[at] == "5" { 2 } else { 4 };
                     let value = numbers[at + 1..at + count].join(",");
                     if number == 38 {
-                        self.front = value
+                        self.front = value;
                     } else {
-                        self.back = value
+                        self.back = value;
                     }
                     at += count;
                 }
@@ -89,7 +89,7 @@ impl Look {
 
 /// Reads what `capture-pane -p -e` printed. Blanks that look like nothing are left out at the end of a row.
 fn cells(captured: &str, with_known: bool) -> Vec<Vec<Cell>> {
-    let (mut look, mut draws) = (Look::default(), false);
+    let (mut look, mut in_lines) = (Look::default(), false);
     let row = |line: &str| {
         let mut row: Vec<Cell> = Vec::new();
         let mut rest = line;
@@ -100,11 +100,11 @@ fn cells(captured: &str, with_known: bool) -> Vec<Vec<Cell>> {
                 look.take(parameters, with_known);
                 rest = tail;
             } else if matches!(c, '\x0e' | '\x0f') {
-                draws = c == '\x0e';
+                in_lines = c == '\x0e';
             } else if is_joined(c) && !row.is_empty() {
                 row.last_mut().unwrap().text.push(c);
             } else {
-                let drawn = LINES.iter().find(|(letter, _)| draws && *letter == c).map_or(c, |(_, line)| *line);
+                let drawn = LINES.iter().find(|(letter, _)| in_lines && *letter == c).map_or(c, |(_, line)| *line);
                 row.push(Cell { text: drawn.into(), look: look.clone() });
             }
         }
@@ -173,7 +173,9 @@ impl Pair {
 
     fn keys(&self, keys: &[&str]) {
         for terminal in self.both() {
-            keys.iter().for_each(|key| terminal.key(key));
+            for key in keys {
+                terminal.key(key);
+            }
         }
     }
 
@@ -367,7 +369,7 @@ fn a_tmux_inside() {
 }
 
 /// What full-screen agents do with a terminal, and what they are sent.
-const AGENT: &str = r#"
+const AGENT: &str = r"
 import os, sys, tty
 out = lambda text: (sys.stdout.write(text), sys.stdout.flush())
 tty.setraw(0)
@@ -387,7 +389,7 @@ while True:
     data = os.read(0, 100)
     line = (line + data.decode('utf-8', 'backslashreplace')).replace('\x1b', 'E').replace('\r', 'R')[-80:]
     out('\x1b[24;1H\x1b[2K' + line.replace('\n', 'N') + '\x1b[?25h')
-"#;
+";
 
 #[test]
 fn an_agent_that_uses_all_of_the_screen() {

@@ -84,7 +84,7 @@ impl Owner {
         let mut answers = child.stdout.take().unwrap();
         // Whoever is not read from stops: everything is taken, and nothing is kept.
         std::thread::spawn(move || {
-            let mut taken = [0; 1 << 16];
+            let mut taken = vec![0; 1 << 16];
             while answers.read(&mut taken).is_ok_and(|count| count > 0) {}
         });
         let input = child.stdin.take();
@@ -172,7 +172,7 @@ fn twenty_sessions_come_and_go_and_nothing_grows() {
             "{name}: {launched} sessions in {seconds} s; middle and last third: {rss:?} KiB resident, \
              {per_session:.2} KiB for each session, {descriptors:?} descriptors, {threads:?} threads"
         );
-        println!("{report}");
+        writeln!(std::io::stderr(), "{report}").unwrap();
         let more = |(middle, last): (f64, f64)| last > middle + 4.0;
         if per_session > GROWTH_KIB_PER_SESSION || more(descriptors) || more(threads) {
             grown.push(report);

@@ -127,8 +127,9 @@ fn what_we_stop_wants_nobody() {
         let mut bench = Bench::full(140, 40);
         let before = bench.model.log.notable().cloned();
         let mut rows = fixtures::sessions();
-        let row = rows.iter_mut().find(|row| row.session == "serve-1a2b3c4d").unwrap();
-        (row.phase, row.detail) = (phase, detail);
+        for row in rows.iter_mut().filter(|row| row.session == "serve-1a2b3c4d") {
+            (row.phase, row.detail) = (phase, detail.clone());
+        }
         bench.send(UiEvent::Sessions(rows));
         bench.press("G");
         bench.send(UiEvent::Happened(exited.clone()));
