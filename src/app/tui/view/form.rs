@@ -5,10 +5,12 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use unicode_width::UnicodeWidthStr as _;
 
+use super::super::glyph;
 use super::super::model::{Field, Form, Model, Slot};
 use super::super::theme::Tone;
 use super::ask::{typed, visible};
 use super::doc::{Doc, span};
+use super::paint::marker;
 use crate::app::contract::{HostKind, Kind};
 use crate::text::{escape, is_secret, shorten};
 
@@ -94,7 +96,7 @@ fn value(doc: &mut Doc<'_>, form: &Form, slot: Slot) {
     };
     let room = doc.width().saturating_sub(label.len() + 3);
     let mut spans = vec![
-        Span::styled(if has_keys { "▌ " } else { "  " }, theme.accent()),
+        Span::styled(marker(glyph::BAR, has_keys), theme.accent()),
         span(&label, if has_keys { theme.strong() } else { theme.dim() }),
     ];
     let text = form.field(slot).map(Field::split);
@@ -203,7 +205,7 @@ fn offers(doc: &mut Doc<'_>, form: &Form, height: usize) {
         let bold = if chosen { Modifier::BOLD } else { Modifier::empty() };
         doc.line(vec![
             Span::raw(" ".repeat(indent)),
-            Span::styled(if chosen { "› " } else { "  " }, theme.accent()),
+            Span::styled(marker(glyph::WITHIN, chosen), theme.accent()),
             Span::styled(shown, theme.text().add_modifier(bold)),
             Span::styled(aside, theme.dim()),
         ]);
@@ -218,7 +220,7 @@ fn button(doc: &mut Doc<'_>, model: &Model, form: &Form, slot: Slot) {
     let name = |session: &str| model.sessions.by_id(session).map_or_else(|| session.to_owned(), |row| row.name.clone());
     let runs = |session: &str| model.sessions.by_id(session).is_some_and(|row| !row.phase.is_over());
     let text = match slot {
-        _ if form.busy.is_some() && slot == Slot::Launch => "Launching …".to_owned(),
+        _ if form.busy.is_some() && slot == Slot::Launch => format!("Launching {}", glyph::MORE),
         Slot::Replace => {
             format!("Replace {}: stop it first, after a preview", form.holder().map(name).unwrap_or_default())
         }
@@ -242,7 +244,7 @@ fn button(doc: &mut Doc<'_>, model: &Model, form: &Form, slot: Slot) {
     let has_keys = slot == form.at;
     let style = if has_keys { theme.strong() } else { theme.text() };
     let text = shorten(&escape(&format!("[ {text} ]")), doc.width().saturating_sub(2));
-    doc.line(vec![Span::styled(if has_keys { "▌ " } else { "  " }, theme.accent()), Span::styled(text, style)]);
+    doc.line(vec![Span::styled(marker(glyph::BAR, has_keys), theme.accent()), Span::styled(text, style)]);
 }
 
 #[cfg(test)]
