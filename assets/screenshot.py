@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Turns what `tmux capture-pane -pe` prints into an SVG: screenshot.py COLS < capture > screen.svg"""
+"""Turns what `tmux capture-pane -pe` prints into an SVG: screenshot.py COLS < capture > screen.svg
+
+`PICTURES=1 cargo test --test screen pictures::` paints all pictures of the README with it."""
 import re
 import sys
 import unicodedata
@@ -35,10 +37,10 @@ def style(state, codes):
         i += 1
         if c == 0:
             state.clear()
-        elif c in (1, 2, 4, 7):
-            state[{1: "bold", 2: "dim", 4: "under", 7: "inverse"}[c]] = True
-        elif c in (22, 24, 27):
-            for k in {22: ("bold", "dim"), 24: ("under",), 27: ("inverse",)}[c]:
+        elif c in (1, 2, 3, 4, 7):
+            state[{1: "bold", 2: "dim", 3: "italic", 4: "under", 7: "inverse"}[c]] = True
+        elif c in (22, 23, 24, 27):
+            for k in {22: ("bold", "dim"), 23: ("italic",), 24: ("under",), 27: ("inverse",)}[c]:
                 state.pop(k, None)
         elif 30 <= c <= 37 or 90 <= c <= 97:
             state["fg"] = BASE[c - 30 if c < 90 else c - 82]
@@ -60,6 +62,9 @@ for row, line in enumerate(lines):
             style(state, [int(c or 0) for c in re.split("[;:]", m[1])])
             continue
         for char in part:
+            if unicodedata.combining(char) and glyphs:
+                glyphs[-1] = glyphs[-1].replace("</text>", char + "</text>")
+                continue
             wide = 2 if unicodedata.east_asian_width(char) in "WF" else 1
             fg, bg = state.get("fg", TEXT), state.get("bg")
             if state.get("inverse"):
@@ -70,6 +75,8 @@ for row, line in enumerate(lines):
             if char != " ":
                 extra = ' font-weight="700"' if state.get("bold") else ""
                 extra += ' opacity=".6"' if state.get("dim") else ""
+                extra += ' font-style="italic"' if state.get("italic") else ""
+                extra += ' text-decoration="underline"' if state.get("under") else ""
                 glyphs.append(f'<text x="{x:.1f}" y="{y + 13.5}" fill="{fg}"{extra}>{escape(char)}</text>')
             col += wide
 width, height = COLS * W + 24, len(lines) * H + 24

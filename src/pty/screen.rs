@@ -7,6 +7,7 @@
 //! bound, and never writes to a PTY, a clipboard or a terminal itself: answers and notices are handed out.
 
 pub(crate) mod cell;
+mod edge;
 mod events;
 mod flood;
 mod read;
@@ -430,7 +431,7 @@ impl Screen {
                 return;
             }
             let character = std::mem::take(&mut self.partial);
-            self.feed_wide(&character);
+            if self.scanner.cuts() { self.feed_cut(&character) } else { self.feed_wide(&character) }
         }
         while !rest.is_empty() {
             let (taken, step) = self.scanner.scan(rest);
@@ -452,55 +453,14 @@ impl Screen {
                     self.feed_wide(&text);
                 }
                 Step::Wide => self.feed_wide(piece),
+                Step::Cut => {
+                    let text = self.scanner.translate(piece);
+                    self.feed_cut(&text);
+                }
                 Step::Drop => {}
             }
             rest = after;
         }
-    }
-
-    /// Feeds text that may hold wide characters, and fills the last column where one does not fit there.
-    fn feed_wide(&mut self, bytes: &[u8]) {
-        let cols = self.size.cols;
-        for chunk in bytes.utf8_chunks() {
-            let text = chunk.valid();
-            let mut fed = 0;
-            let mut room = self.room();
-            let mut chars = text.char_indices().peekable();
-            while let Some((at, c)) = chars.next() {
-                if c.is_control() {
-                    let end = at + c.len_utf8();
-                    self.parser.process(&text.as_bytes()[fed..end]);
-                    fed = end;
-                    room = self.room();
-                    continue;
-                }
-                if room == 0 && cell::changes_width(c) {
-                    self.parser.process(&text.as_bytes()[fed..at]);
-                    fed = at;
-                    if self.room() == 0 {
-                        // Widening a character in the last column moves it to the next row; in the last row
-                        // the emulator loses track of it, and panics when it is written over.
-                        fed += c.len_utf8();
-                    }
-                }
-                let width = u16::from(cell::char_width_before(c, chars.peek().map(|(_, next)| *next)));
-                if width == 2 && room == 1 {
-                    self.parser.process(&text.as_bytes()[fed..at]);
-                    fed = at;
-                    if self.room() == 1 && read::is_last_free(self.emulator(), self.cursor().0) {
-                        self.parser.process(cell::FILLER_TEXT.as_bytes());
-                    }
-                }
-                room = if room >= width { room - width } else { cols - width };
-            }
-            self.parser.process(&text.as_bytes()[fed..]);
-            self.parser.process(chunk.invalid());
-        }
-    }
-
-    /// Returns the columns from the cursor to the edge.
-    fn room(&self) -> u16 {
-        self.size.cols.saturating_sub(self.emulator().cursor_position().1)
     }
 
     fn perform(&mut self, action: Action) {
@@ -533,6 +493,7 @@ impl Screen {
                 let stop = if col == 0 { 0 } else { ((col - 1) / 8).saturating_sub(count - 1) * 8 };
                 self.parser.process(format!("\x1b[{}G", stop + 1).as_bytes());
             }
+            Action::LastColumn => self.keep_last_column(),
             Action::LeaveAlternate => {
                 if !primary {
                     self.parser.process(b"\x1b[2J\x1b[?47l");

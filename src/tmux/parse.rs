@@ -203,7 +203,8 @@ impl PaneRow {
             alternate_on: fields.flag("alternate_on")?,
             in_mode: fields.optional::<u32>("pane_in_mode")?.is_some_and(|modes| modes > 0),
             input_off: fields.flag("pane_input_off")?,
-            // `window_linked` alone is blind to the other sessions of the own group (3.3a).
+            // A hint: `window_linked` alone is blind to the other sessions of the own group (3.3a), and both count
+            // tmux's own notices too, see `Server::confirm_links`.
             linked: {
                 let linked = fields.flag("window_linked")?;
                 let sessions = fields.optional::<u32>("window_linked_sessions")?;

@@ -134,20 +134,35 @@ impl Server {
                 "it lists no pane of {session}, and does not say that it is gone"
             )));
         }
-        Ok(rows)
+        self.confirm_links(rows)
     }
 
     /// Returns one pane.
     pub fn pane(&self, pane: &PaneId) -> Result<PaneRow, TmuxError> {
         let rows = parse::rows(&self.call(argv::panes_beside(*pane))?, PaneRow::parse)?;
-        rows.into_iter()
+        self.confirm_links(rows)?
+            .into_iter()
             .find(|row| row.pane == *pane)
             .ok_or_else(|| TmuxError::NoPane(format!("did not list pane {pane}")))
     }
 
     /// Returns every pane of the server, once for each session that its window is in.
     pub fn all_panes(&self) -> Result<Vec<PaneRow>, TmuxError> {
-        Ok(parse::rows(&self.call(argv::all_panes())?, PaneRow::parse)?)
+        let mut rows = parse::rows(&self.call(argv::all_panes())?, PaneRow::parse)?;
+        let listed = places(&rows);
+        keep_links(&listed, &mut rows);
+        Ok(rows)
+    }
+
+    /// Leaves `linked` with those rows whose window another session lists too. tmux counts whoever holds a window,
+    /// its own notices that are still to be sent included, so that a window which has just changed its size
+    /// looks linked for a moment (3.3a).
+    pub(super) fn confirm_links(&self, mut rows: Vec<PaneRow>) -> Result<Vec<PaneRow>, TmuxError> {
+        if rows.iter().any(|row| row.linked) {
+            let listed = places(&parse::rows(&self.call(argv::all_panes())?, PaneRow::parse)?);
+            keep_links(&listed, &mut rows);
+        }
+        Ok(rows)
     }
 
     /// Returns the sessions.
@@ -352,6 +367,16 @@ impl Server {
                 TmuxError::Io(error)
             }
         })
+    }
+}
+
+fn places(rows: &[PaneRow]) -> Vec<(WindowId, SessionId)> {
+    rows.iter().map(|row| (row.window, row.session)).collect()
+}
+
+fn keep_links(listed: &[(WindowId, SessionId)], rows: &mut [PaneRow]) {
+    for row in rows {
+        row.linked &= listed.iter().any(|(window, session)| *window == row.window && *session != row.session);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::lifecycle::tree::Captured;
 
 use super::argv::{Capture, NewSession};
 use super::keys;
-use super::parse::PaneState;
+use super::parse::{self, PANE_FORMAT, PaneRow, PaneState};
 use super::rig::{Rig, alive, eventually, read, signal};
 use super::server::{Closed, Server};
 use super::socket::{Probe, SocketRef};
@@ -88,8 +88,7 @@ fn names_are_never_targets() {
     let rig = Rig::new();
     let names = ["$0", "a.b:c", "x#(touch f)", "work", "work-2", "-t"];
     let ids = names.map(|name| rig.idle(name).session);
-    let listed =
-        |sessions: Vec<super::parse::SessionRow>| sessions.into_iter().map(|row| (row.session, row.name)).collect();
+    let listed = |sessions: Vec<parse::SessionRow>| sessions.into_iter().map(|row| (row.session, row.name)).collect();
     let listed: BTreeMap<_, _> = listed(rig.server.sessions().unwrap());
     let safe = ["_0", "a_b_c", "x__touch_f_", "work", "work-2", "-t"].map(str::to_owned);
     assert_eq!(listed, ids.into_iter().zip(safe).collect());
@@ -276,6 +275,20 @@ fn linked_windows_are_flagged() {
     assert!(rig.server.sessions().unwrap().iter().any(|row| row.session == three.session && row.grouped));
     let twice = rig.server.all_panes().unwrap().iter().filter(|row| row.pane == one.pane).count();
     assert_eq!(twice, 2);
+}
+
+/// A notice of tmux's own holds the window until it is sent: nobody else's session is in the way of a stop.
+#[test]
+fn a_window_that_has_just_changed_its_size_is_not_linked() {
+    let rig = Rig::new();
+    let one = rig.idle("one");
+    let window = one.window.to_string();
+    let (ok, text) =
+        rig.tmux(&["resize-window", "-t", &window, "-x", "91", "-y", "31", ";", "list-panes", "-a", "-F", PANE_FORMAT]);
+    assert!(ok, "{text}");
+    let rows = parse::rows(text.as_bytes(), PaneRow::parse).unwrap();
+    assert!(rows[0].linked, "this tmux counts its notices no more: the second question can go");
+    assert!(!rig.server.confirm_links(rows).unwrap()[0].linked);
 }
 
 #[test]

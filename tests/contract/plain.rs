@@ -238,7 +238,8 @@ fn keys_are_printed_as_the_configuration_takes_them() {
     assert_eq!(printed.code, Some(0), "{printed:?}");
     let file = rig.write("pasted.toml", &printed.text());
     let file = file.to_str().unwrap();
-    assert_eq!(rig.run(&["--config", file, "keys"]).text(), printed.text());
+    let again = rig.run(&["--config", file, "keys"]);
+    assert_eq!((again.text(), again.error()), (printed.text(), printed.error()));
     let own = rig.write("own.toml", "[keys]\nstop = \"K\"\nforce = []\n");
     let own = own.to_str().unwrap();
     let rows = rig.json(&["--config", own, "keys"]);

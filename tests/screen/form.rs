@@ -172,7 +172,7 @@ fn a_recipe_is_saved_from_the_form_and_every_comment_stays() {
     terminal.await_text("[ Replace the recipe of that name ]");
     assert_eq!(fs::read_to_string(&config).unwrap(), after);
     terminal.key("Escape");
-    terminal.await_that("the panes", |text| !text.contains("Launch"));
+    terminal.await_that("the panes", |text| !text.contains("─ Launch"));
     terminal.key("s");
     terminal.await_text("Start");
     terminal.await_text("little");

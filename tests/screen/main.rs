@@ -17,8 +17,12 @@ mod kept;
 mod live;
 mod marks;
 mod orphans;
+mod pictures;
+mod programs;
 mod remote;
+mod soak;
 mod unseen;
+mod walk;
 mod why;
 
 use std::fs;

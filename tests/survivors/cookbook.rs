@@ -440,13 +440,14 @@ fn presets_are_recipes() {
     let mut batch = world.batch();
     let session = world.launch_recipe(&mut batch, "mine", Host::Tmux);
     world.ledger.await_roles(&["served"]);
-    let pid = listed(&mut batch, &session.id)["pid"].as_i64().unwrap();
-    let environment = fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    // Of the server itself: what the line assigns is not in the environment of a shell that waits for it.
+    let environment = fs::read_to_string(format!("/proc/{}/environ", world.ledger.of("served").pid)).unwrap();
     let path = venv.display();
     for wanted in [
         format!("VIRTUAL_ENV={path}"),
         "CUDA_VISIBLE_DEVICES=0,1".into(),
         "NCCL_P2P_DISABLE=1".into(),
+        "A=1".into(),
         format!("B={path}/x"),
     ] {
         assert!(environment.split('\0').any(|set| set == wanted), "{wanted}: {environment:?}");

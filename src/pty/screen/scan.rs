@@ -2,8 +2,8 @@
 //!
 //! Called by the screen. It follows the emulator's parser just far enough to know where sequences end. What
 //! it stops for: what the emulator does not report (erase scrollback, margins, reset), sequences it does not
-//! know but that can be said in ones it knows, line-drawing characters, wide characters, and control strings
-//! without an end, which it would store without a bound. Never changes a screen itself.
+//! know but that can be said in ones it knows, line-drawing characters, wide characters, text that does not wrap,
+//! and control strings without an end, which it would store without a bound. Never changes a screen itself.
 
 /// Longest control string (title, clipboard) that reaches the emulator. Base64 of the clipboard limit fits;
 /// what was cut here decodes to more than that limit and is refused there.
@@ -20,6 +20,8 @@ pub(super) enum Step {
     Graphics,
     /// Text that may hold wide characters: feed with care for the last column.
     Wide,
+    /// Text while nothing wraps (DECAWM is off): feed [`Scanner::translate`]d, and keep it in its row.
+    Cut,
     /// Bytes beyond the limit of a control string: drop.
     Drop,
 }
@@ -47,6 +49,8 @@ pub(super) enum Action {
     Move(u16, u8),
     /// Go back so many tab stops.
     BackTab(u16),
+    /// A cursor that is about to wrap is not any more.
+    LastColumn,
     /// Leave the alternate screen after erasing it.
     LeaveAlternate,
 }
@@ -73,17 +77,24 @@ pub(super) struct Scanner {
     string_len: usize,
     line_drawing: [bool; 2],
     shifted: bool,
+    /// Text stays in its row.
+    cuts: bool,
 }
 
 impl Scanner {
     /// Returns whether the next byte is plain text or begins a sequence, and text is shown as it comes.
     pub(super) fn is_plain(&self) -> bool {
-        self.state == State::Ground && !self.draws_lines()
+        self.state == State::Ground && !self.draws_lines() && !self.cuts
     }
 
     /// Returns whether the next byte is text or begins a sequence.
     pub(super) fn is_in_text(&self) -> bool {
         self.state == State::Ground
+    }
+
+    /// Returns whether text stays in its row.
+    pub(super) fn cuts(&self) -> bool {
+        self.cuts
     }
 
     fn draws_lines(&self) -> bool {
@@ -139,6 +150,8 @@ impl Scanner {
     fn special_text(&self, text: &[u8]) -> Option<Step> {
         if text.is_empty() {
             None
+        } else if self.cuts {
+            Some(Step::Cut)
         } else if self.draws_lines() {
             Some(Step::Graphics)
         } else if !text.is_ascii() && text.iter().any(|byte| *byte >= 0xe1) {
@@ -224,6 +237,10 @@ impl Scanner {
             0x40..=0x7e => {
                 self.state = State::Ground;
                 if let Some(parameters) = self.parameters.get(..self.len) {
+                    if matches!(byte, b'h' | b'l') && names_wrapping(parameters) {
+                        self.cuts = byte == b'l';
+                        return Action::LastColumn;
+                    }
                     return csi_action(byte, parameters);
                 }
             }
@@ -249,6 +266,11 @@ impl Scanner {
         }
         out
     }
+}
+
+/// Returns whether 7 (DECAWM) is among the private modes.
+fn names_wrapping(parameters: &[u8]) -> bool {
+    parameters.strip_prefix(b"?").is_some_and(|modes| modes.split(|byte| *byte == b';').any(|mode| number(mode) == 7))
 }
 
 /// DEC Special Graphics, 0x60 to 0x7e.

@@ -469,3 +469,29 @@ fn looking_changes_nothing() {
     screen.text(5);
     assert_eq!((screen.generation(), everything(&screen)), before);
 }
+
+#[test]
+fn text_that_does_not_wrap_stays_in_its_row() {
+    for (bytes, rows, cursor) in [
+        ("\x1b[?7labcdefgh", ["abch", ""], (0, 3)),
+        ("abcd\x1b[?7le", ["abce", ""], (0, 3)),
+        ("\x1b[?7labcdef\r\nx", ["abcf", "x"], (1, 1)),
+        ("\x1b[?7labcdef\x1b[?7hgh", ["abcg", "h"], (1, 1)),
+        ("\x1b[?25;7labcdef", ["abcf", ""], (0, 3)),
+        ("\x1b[?7labc\u{6a21}d", ["abcd", ""], (0, 3)),
+        ("\x1b[?7lab\u{6a21}", ["ab\u{6a21}", ""], (0, 3)),
+        ("\x1b[?7labcde\u{301}", ["abce\u{301}", ""], (0, 3)),
+        ("\x1b[?7labcdef\x1bcabcdef", ["abcd", "ef"], (1, 2)),
+        ("\x1b(0\x1b[?7lqqqqqx", ["───│", ""], (0, 3)),
+    ] {
+        for size in [1, 2, 3, bytes.len()] {
+            let mut screen = screen(2, 4);
+            bytes.as_bytes().chunks(size).for_each(|piece| screen.process(piece));
+            assert_eq!(
+                (screen.lines(), screen.cursor()),
+                (rows.map(str::to_owned).to_vec(), cursor),
+                "{bytes:?} by {size}"
+            );
+        }
+    }
+}

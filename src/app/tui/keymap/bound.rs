@@ -111,9 +111,10 @@ impl Keymap {
                  and quit cannot"
             )));
         }
-        // What an action has by itself does what it does beside the typing.
-        let has = |key: &Key| self.in_context(context).any(|row| row.action == wish.action && row.keys.contains(key));
-        if let Some(key) = wish.keys.iter().find(|key| context.types() && key.is_text() && !has(key)) {
+        // What the mode has bound itself is not typed there: the arrows of the launch form.
+        let own = Self::default();
+        let bound = |key: &Key| own.in_context(context).any(|row| row.keys.contains(key));
+        if let Some(key) = wish.keys.iter().find(|key| context.types() && key.is_text() && !bound(key)) {
             return Err(problem(format!(
                 "`{action}` in the mode {mode} cannot be on `{}`, which is typed there; take a key such as Up, Tab or C-n",
                 key.spelled()

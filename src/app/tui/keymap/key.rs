@@ -62,6 +62,14 @@ impl Key {
         !self.control && (edits || matches!(self.code, KeyCode::Char(_)))
     }
 
+    /// Returns the event of the key, as a terminal sends it.
+    #[cfg(test)]
+    pub(in super::super) fn pressed(self) -> KeyEvent {
+        let mut modifiers = KeyModifiers::NONE;
+        modifiers.set(KeyModifiers::CONTROL, self.control);
+        KeyEvent::new(self.code, modifiers)
+    }
+
     /// Returns the key as the configuration has it.
     pub fn spelled(self) -> String {
         if let Some((name, _)) = SPELLED.iter().find(|(_, code)| *code == self.code) {

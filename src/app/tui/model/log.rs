@@ -114,7 +114,9 @@ pub(in crate::app) fn describe(event: &Event, sessions: &Sessions) -> (Tone, Str
                 (None, None) => "has ended".to_owned(),
             };
             let follows = attempt.map(|attempt| format!("; restart {attempt} follows")).unwrap_or_default();
-            (Tone::Bad, format!("{who} {how}{follows}"), true)
+            // Who was asked to end has not failed: the receipt says what came of it.
+            let asked = attempt.is_none() && event.session().is_some_and(|id| is_asked_to_end(id, sessions));
+            (if asked { Tone::Dim } else { Tone::Bad }, format!("{who} {how}{follows}"), !asked)
         }
         Event::Receipt { receipt, .. } => {
             let (tone, text) = receipt_line(receipt, who);
@@ -123,6 +125,13 @@ pub(in crate::app) fn describe(event: &Event, sessions: &Sessions) -> (Tone, Str
         Event::Attention { reason, .. } => (Tone::Warn, format!("{who} wants you: {reason}"), true),
         Event::Lagged { missed } => (Tone::Warn, format!("{missed} events were missed"), true),
     }
+}
+
+/// Returns whether a session is being stopped, or was.
+pub(in super::super) fn is_asked_to_end(session: &str, sessions: &Sessions) -> bool {
+    sessions.by_id(session).is_some_and(|row| {
+        row.phase == Phase::Stopping || row.phase == Phase::Exited && row.detail.as_deref() == Some("stopped")
+    })
 }
 
 /// Returns a receipt in one line.

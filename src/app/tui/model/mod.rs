@@ -50,6 +50,7 @@ pub use frozen::Frozen;
 pub(super) use history::Purpose;
 pub use history::{History, Search, Selection};
 pub use live::{Live, Stage};
+pub(super) use log::is_asked_to_end;
 pub use log::{Log, LogLine};
 pub(in crate::app) use log::{describe, receipt_line};
 pub use many::{Item, Many, ManyAct};

@@ -62,12 +62,12 @@ impl Turn<'_> {
         }
         self.attend(event);
         self.follow_stops(event);
-        let (mut tone, text, notable) = describe(event, &self.model.sessions);
+        let (mut tone, text, mut notable) = describe(event, &self.model.sessions);
         if let Event::Exited { session, .. } = event
             && self.model.acting.contains(session)
         {
-            // What we are ending ends: no fault of it.
-            tone = Tone::Plain;
+            // What we are ending ends: no fault of it, and the receipt says what came of it.
+            (tone, notable) = (Tone::Dim, false);
         }
         self.log(tone, &text, notable);
         if matches!(event, Event::Receipt { .. }) {

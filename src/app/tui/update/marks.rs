@@ -1,7 +1,7 @@
 //! Marks, what is done to all that are marked, and the way to the next session that wants to be looked at. Pure.
 
 use super::super::keymap::{Action, Context};
-use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending};
+use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending, is_asked_to_end};
 use super::super::seam::{Effect, Ticket, Typed};
 use super::super::theme::Tone;
 use super::Turn;
@@ -127,7 +127,9 @@ impl Turn<'_> {
             Event::Phase { session, phase: Phase::Failed, detail } => {
                 (session, detail.clone().unwrap_or_else(|| "has failed".to_owned()))
             }
-            Event::Exited { session, .. } if !self.model.acting.contains(session) => {
+            Event::Exited { session, .. }
+                if !self.model.acting.contains(session) && !is_asked_to_end(session, &self.model.sessions) =>
+            {
                 self.model.news.end(session);
                 (session, "has ended".to_owned())
             }

@@ -106,11 +106,6 @@ impl<'a> Doc<'a> {
     }
 }
 
-/// Returns the two columns before a line: the glyph if it is meant.
-pub(super) fn mark(meant: bool, glyph: &str) -> String {
-    format!("{} ", if meant { glyph } else { " " })
-}
-
 /// Returns a span of foreign text.
 pub(super) fn span(text: &str, style: Style) -> Span<'static> {
     Span::styled(escape(text).into_owned(), style)

@@ -9,7 +9,8 @@ use super::super::glyph;
 use super::super::model::{Field, Form, Model, Slot};
 use super::super::theme::Tone;
 use super::ask::{typed, visible};
-use super::doc::{Doc, mark, span};
+use super::doc::{Doc, span};
+use super::paint::marker;
 use crate::app::contract::{HostKind, Kind};
 use crate::text::{escape, is_secret, shorten};
 
@@ -95,7 +96,7 @@ fn value(doc: &mut Doc<'_>, form: &Form, slot: Slot) {
     };
     let room = doc.width().saturating_sub(label.len() + 3);
     let mut spans = vec![
-        Span::styled(mark(has_keys, glyph::BAR), theme.accent()),
+        Span::styled(marker(glyph::BAR, has_keys), theme.accent()),
         span(&label, if has_keys { theme.strong() } else { theme.dim() }),
     ];
     let text = form.field(slot).map(Field::split);
@@ -204,7 +205,7 @@ fn offers(doc: &mut Doc<'_>, form: &Form, height: usize) {
         let bold = if chosen { Modifier::BOLD } else { Modifier::empty() };
         doc.line(vec![
             Span::raw(" ".repeat(indent)),
-            Span::styled(mark(chosen, glyph::WITHIN), theme.accent()),
+            Span::styled(marker(glyph::WITHIN, chosen), theme.accent()),
             Span::styled(shown, theme.text().add_modifier(bold)),
             Span::styled(aside, theme.dim()),
         ]);
@@ -243,7 +244,7 @@ fn button(doc: &mut Doc<'_>, model: &Model, form: &Form, slot: Slot) {
     let has_keys = slot == form.at;
     let style = if has_keys { theme.strong() } else { theme.text() };
     let text = shorten(&escape(&format!("[ {text} ]")), doc.width().saturating_sub(2));
-    doc.line(vec![Span::styled(mark(has_keys, glyph::BAR), theme.accent()), Span::styled(text, style)]);
+    doc.line(vec![Span::styled(marker(glyph::BAR, has_keys), theme.accent()), Span::styled(text, style)]);
 }
 
 #[cfg(test)]

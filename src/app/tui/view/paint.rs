@@ -83,6 +83,11 @@ impl<'a> Row<'a> {
     }
 }
 
+/// Returns what stands before a line: the glyph where it is on, else as much room.
+pub(super) fn marker(glyph: &str, is_on: bool) -> String {
+    if is_on { format!("{glyph} ") } else { "  ".to_owned() }
+}
+
 /// Returns how many columns a text takes.
 pub(super) fn width(text: &str) -> u16 {
     u16::try_from(text.width()).unwrap_or(u16::MAX)

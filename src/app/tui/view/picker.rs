@@ -6,7 +6,8 @@ use ratatui::text::{Line, Span};
 use super::super::glyph;
 use super::super::model::{Model, Picker};
 use super::super::theme::Tone;
-use super::doc::{Doc, mark, span};
+use super::doc::{Doc, span};
+use super::paint::marker;
 use crate::text::{escape, shorten};
 
 /// The text of the picker, and which of its lines is selected.
@@ -38,7 +39,7 @@ pub(super) fn lines(model: &Model, picker: &Picker, width: u16) -> (Vec<Line<'st
             shorten(&escape(&format!("  {socket}{state}")), room.saturating_sub(Span::raw(name.as_str()).width()));
         let bold = if is_selected { Modifier::BOLD } else { Modifier::empty() };
         doc.line(vec![
-            Span::styled(mark(is_selected, glyph::BAR), theme.accent()),
+            Span::styled(marker(glyph::BAR, is_selected), theme.accent()),
             span(&format!("{:<5} ", row.session_id), theme.dim()),
             Span::styled(name, theme.text().add_modifier(bold)),
             Span::styled(aside, theme.tone(tone)),

@@ -2,6 +2,7 @@
 
 use super::commands;
 use crate::app::command::{Answer, Command};
+use crate::app::contract::Phase;
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::app::tui::fixtures::{self, Bench};
@@ -119,6 +120,20 @@ fn what_we_stop_wants_nobody() {
     bench.press("yG");
     let exited =
         Event::Exited { session: "serve-1a2b3c4d".into(), exit_code: None, signal: Some("TERM".into()), attempt: None };
-    bench.send(UiEvent::Happened(exited));
+    bench.send(UiEvent::Happened(exited.clone()));
     assert!(!bench.model.attention.contains_key("serve-1a2b3c4d"));
+    // Nor when the stop was answered before its end is heard of, and whoever asked for it.
+    for (phase, detail) in [(Phase::Stopping, None), (Phase::Exited, Some("stopped".to_owned()))] {
+        let mut bench = Bench::full(140, 40);
+        let before = bench.model.log.notable().cloned();
+        let mut rows = fixtures::sessions();
+        for row in rows.iter_mut().filter(|row| row.session == "serve-1a2b3c4d") {
+            (row.phase, row.detail) = (phase, detail.clone());
+        }
+        bench.send(UiEvent::Sessions(rows));
+        bench.press("G");
+        bench.send(UiEvent::Happened(exited.clone()));
+        assert!(!bench.model.attention.contains_key("serve-1a2b3c4d"), "{phase:?}");
+        assert_eq!(bench.model.log.notable().cloned(), before, "its receipt is what counts: {phase:?}");
+    }
 }
