@@ -1,6 +1,6 @@
 //! Everything that is claimed about speed, cost and survivors, beside what people use for the same.
 //!
-//!     scripts/compare [--quick] [--runs N] [--json FILE] [--readme] [WORD...]
+//!     scripts/compare [--quick] [--no-install] [--runs N] [--json FILE] [--readme] [WORD...]
 //!
 //! Prints one table; asserts nothing about speed. Words choose groups of rows, and of the stops their workloads.
 //! All sides of a ratio are measured in this one run, in turns, so that a busy host slows all of them. The harness is
@@ -71,7 +71,8 @@ fn main() {
         write_readme();
         return;
     }
-    let mut report = Report::new(asked.quick, asked.runs, asked.workloads.clone());
+    let install = !asked.quick && !asked.no_install;
+    let mut report = Report::new(asked.quick, install, asked.runs, asked.workloads.clone());
     let chosen = |name: &str| asked.groups.is_empty() || asked.groups.iter().any(|group| group == name);
     let groups: Vec<&(&str, Group)> = GROUPS.iter().filter(|(name, _)| chosen(name)).collect();
     for (name, group) in &groups {
@@ -109,6 +110,7 @@ fn write_readme() {
 /// What the command line asks for.
 struct Asked {
     quick: bool,
+    no_install: bool,
     runs: usize,
     json: Option<PathBuf>,
     readme: bool,
@@ -118,8 +120,15 @@ struct Asked {
 
 impl Asked {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut asked =
-            Self { quick: false, runs: 5, json: None, readme: false, groups: Vec::new(), workloads: Vec::new() };
+        let mut asked = Self {
+            quick: false,
+            no_install: false,
+            runs: 5,
+            json: None,
+            readme: false,
+            groups: Vec::new(),
+            workloads: Vec::new(),
+        };
         let mut words = words;
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} takes a value"));
@@ -127,6 +136,7 @@ impl Asked {
                 // Cargo's own word to every bench.
                 "--bench" => {}
                 "--quick" => (asked.quick, asked.runs) = (true, 1),
+                "--no-install" => asked.no_install = true,
                 "--readme" => asked.readme = true,
                 // Cargo runs a bench in the directory of its package; a file is meant from where the person is.
                 "--json" => {
@@ -144,7 +154,7 @@ impl Asked {
                     let groups: Vec<&str> = GROUPS.iter().map(|(group, _)| *group).collect();
                     let workloads: Vec<&str> = stops::WORKLOADS.iter().map(|workload| workload.name).collect();
                     return Err(format!(
-                        "{word:?} is neither an option (--quick, --runs N, --json FILE, --readme), nor a group ({}), nor a \
+                        "{word:?} is neither an option (--quick, --no-install, --runs N, --json FILE, --readme), nor a group ({}), nor a \
                          workload of the stops ({})",
                         groups.join(", "),
                         workloads.join(", ")

@@ -42,7 +42,7 @@ impl Peers {
             }
             let why = match (commands.is_empty(), install) {
                 (true, _) => Some("the host does not have it".to_owned()),
-                (false, false) => Some("not installed; a run without --quick does that".to_owned()),
+                (false, false) => Some("not installed; a run without --quick and --no-install does that".to_owned()),
                 (false, true) => peers.install(program, commands).err(),
             };
             if let Some(why) =

@@ -20,7 +20,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(quick: bool, runs: usize, workloads: Vec<String>) -> Self {
+    pub(crate) fn new(quick: bool, install: bool, runs: usize, workloads: Vec<String>) -> Self {
         let mut figures = Figures::default();
         figures.machine.kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap().trim().into();
         figures.machine.cores = std::thread::available_parallelism().unwrap().get();
@@ -28,7 +28,7 @@ impl Report {
         figures.machine.quick = quick;
         println!("load at the start: {:.2} on {} cores", figures.machine.load[0], figures.machine.cores);
         let mut report = Self { figures, group: "", quick, runs, workloads, peers: Peers::default() };
-        let (peers, missing) = Peers::find(!quick);
+        let (peers, missing) = Peers::find(install);
         report.peers = peers;
         report.begin("peers");
         for (what, why) in missing {
