@@ -85,15 +85,15 @@ fn full(report: &mut Report, sessions: usize) {
     let (place, theirs) = (Place::new(), Place::new());
     let mut batch = place.batch();
     for _ in 0..sessions {
-        batch.launch("tmux", &["sleep", "3600"]);
+        batch.launch("tmux", &["sleep", "600"]);
     }
     drop(batch);
-    theirs.ask_tmux(&["new-session", "-d", "-s", "full", "sleep 3600"]);
+    theirs.ask_tmux(&["new-session", "-d", "-s", "full", "sleep 600"]);
     for _ in 1..sessions {
-        theirs.ask_tmux(&["new-window", "-d", "sleep 3600"]);
+        theirs.ask_tmux(&["new-window", "-d", "sleep 600"]);
     }
     let procs: serde_json::Map<String, serde_json::Value> =
-        (0..sessions).map(|number| (format!("p{number}"), json!({ "cmd": ["sleep", "3600"] }))).collect();
+        (0..sessions).map(|number| (format!("p{number}"), json!({ "cmd": ["sleep", "600"] }))).collect();
     let config = theirs.write("mprocs.json", &json!({ "procs": procs }).to_string());
     let (mut ours, mut tmux, mut beside) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..report.rounds(11, 1) {

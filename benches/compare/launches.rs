@@ -16,7 +16,7 @@ pub(crate) fn launches(report: &mut Report) {
     let has_tmux = report.peers.has("tmux");
     if has_tmux {
         // The server is there before; its start is nobody's launch.
-        place.ask_tmux(&["new-session", "-d", "sleep 3600"]);
+        place.ask_tmux(&["new-session", "-d", "sleep 600"]);
         batch.launch("tmux", &["true"]);
     }
     batch.launch("pty", &["true"]);
@@ -26,13 +26,13 @@ pub(crate) fn launches(report: &mut Report) {
     for _ in 0..report.rounds(21, 2) {
         pty.push(timed(|| drop(batch.launch("pty", &["true"]))));
         bare.push(timed(in_a_pty));
-        let session = batch.launch("pty", &["sleep", "3600"]);
+        let session = batch.launch("pty", &["sleep", "600"]);
         stop_pty.push(timed(|| drop(batch.ask(&json!({"cmd": "stop", "session": session})))));
         stop_bare.push(bare_stop());
         if has_tmux {
             tmux.push(timed(|| drop(batch.launch("tmux", &["true"]))));
             client.push(timed(|| place.ask_tmux(&["new-session", "-d", "true"])));
-            let session = batch.launch("tmux", &["sleep", "3600"]);
+            let session = batch.launch("tmux", &["sleep", "600"]);
             stop_tmux.push(timed(|| drop(batch.ask(&json!({"cmd": "stop", "session": session})))));
         }
         count += 1;
@@ -64,7 +64,7 @@ fn in_a_pty() {
 
 fn bare_stop() -> Duration {
     timed(|| {
-        let mut child = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     })

@@ -6,7 +6,7 @@
 //! All sides of a ratio are measured in this one run, in turns, so that a busy host slows all of them. The harness is
 //! the outer terminal of whoever draws, and holds pidfds of whoever is to die: no tool is asked how it went.
 //! What it starts it ends, by the pid and start that it holds. Where the harness itself is ended from outside, what it had
-//! started is left to its own end: within minutes for all that it starts in numbers (every sleep is a short one).
+//! started is left to its own end: every sleep is one of ten minutes, and that of the one tmux server of an hour.
 
 #![expect(
     clippy::unwrap_used,

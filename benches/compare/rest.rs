@@ -26,7 +26,7 @@ pub(crate) fn idle(report: &mut Report) {
         let alone = before.unwrap_or_else(|| private(manager(&cockpit)));
         before = Some(alone);
         for _ in 0..sessions {
-            start_session(&cockpit, "exec sleep 3600");
+            start_session(&cockpit, "exec sleep 600");
             cockpit.wait("the dialog's end", |screen| !screen.contents().contains("Start"));
         }
         wait_for_wardens(&cockpit, sessions);
@@ -48,7 +48,7 @@ pub(crate) fn idle(report: &mut Report) {
     let sessions = report.rounds(20, 2);
     let place = Place::new();
     for _ in 0..sessions {
-        place.run(&["launch", "--host", "tmux", "--", "sleep", "3600"]);
+        place.run(&["launch", "--host", "tmux", "--", "sleep", "600"]);
     }
     let cockpit = open(&place, SMALL);
     rest(report, &format!("{sessions} quiet in tmux"), &cockpit, 0.001, false);
@@ -97,7 +97,7 @@ pub(crate) fn warden(report: &mut Report) {
     let limit = Amount::Bytes(MIB);
     let place = Place::new();
     let cockpit = open(&place, SIZE);
-    start_session(&cockpit, "exec sleep 3600");
+    start_session(&cockpit, "exec sleep 600");
     wait_for_wardens(&cockpit, 1);
     std::thread::sleep(Duration::from_secs(1));
     let warden = descendants(cockpit.pid()).into_iter().find(|pid| is_warden(*pid)).unwrap();
@@ -108,7 +108,7 @@ pub(crate) fn warden(report: &mut Report) {
         return report.skip("a warden in tmux", "tmux is not installed");
     }
     let mut batch = place.batch();
-    let session = batch.launch("tmux", &["sleep", "3600"]);
+    let session = batch.launch("tmux", &["sleep", "600"]);
     let tree = batch.ask(&serde_json::json!({"cmd": "tree", "session": session}));
     for (name, stage) in [("front", "__front"), ("warden", "__warden")] {
         let pids = tree["supervisors"].as_array().unwrap().iter().map(|row| row["pid"].as_u64().unwrap());
