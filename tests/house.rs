@@ -9,6 +9,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "house/figures.rs"]
+mod figures;
 #[path = "house/mutants.rs"]
 mod mutants;
 #[path = "house/tables.rs"]

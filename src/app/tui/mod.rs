@@ -42,3 +42,4 @@ pub use run::run;
 pub use seam::{Cockpit, Effect, OnStuck, Options, Outcome, Ticket, UiEvent};
 pub use theme::{Theme, Wishes, is_dumb};
 pub use update::update;
+pub use view::{Surface, draw};

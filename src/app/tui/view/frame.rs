@@ -11,7 +11,7 @@ use super::paint::Row;
 use super::{Surface, bars, dialog, list, screen, tree};
 
 /// Draws everything. Returns where the cursor is to be shown, if anywhere.
-pub(in super::super) fn draw(model: &Model, surface: Option<&dyn Surface>, buffer: &mut Buffer) -> Option<Position> {
+pub fn draw(model: &Model, surface: Option<&dyn Surface>, buffer: &mut Buffer) -> Option<Position> {
     let layout = layout(model);
     buffer.set_style(buffer.area, model.theme.base());
     let mut cursor = None;

@@ -32,10 +32,10 @@ mod tree;
 mod why;
 
 pub(super) use dialog::overlay_text;
-pub(super) use frame::draw;
+pub use frame::draw;
 pub(super) use human::bytes;
 pub(super) use launch::menu_order;
 pub(super) use list::list_lines;
-pub(super) use screen::Surface;
+pub use screen::Surface;
 pub(super) use settle::settle;
 pub(super) use tree::tree_rows;

@@ -17,7 +17,7 @@ use crate::app::contract::SessionRow;
 use crate::pty::screen::{CellStyle, Screen, Size};
 
 /// What is drawn of an emulator. A seam, so that the views can be drawn without one.
-pub(in super::super) trait Surface {
+pub trait Surface {
     /// Rows and columns.
     fn size(&self) -> Size;
     /// Row and column, and whether it is to be seen.

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -36,6 +37,23 @@ pub(crate) fn spawn_on(mut command: Command, slave: &OwnedFd) -> Child {
 struct View {
     emulator: vt100::Parser,
     bytes: u64,
+    /// Frames that were announced as such (synchronized output).
+    frames: u64,
+    /// The end of what came last: an announcement may come in two pieces.
+    tail: Vec<u8>,
+}
+
+const FRAME: &[u8] = b"\x1b[?2026h";
+
+impl View {
+    fn take(&mut self, bytes: &[u8]) {
+        self.emulator.process(bytes);
+        self.bytes += u64::try_from(bytes.len()).unwrap();
+        self.tail.extend_from_slice(bytes);
+        self.frames += u64::try_from(self.tail.windows(FRAME.len()).filter(|window| *window == FRAME).count()).unwrap();
+        let kept = self.tail.len().min(FRAME.len() - 1);
+        self.tail.drain(..self.tail.len() - kept);
+    }
 }
 
 /// A program in a terminal whose output is read at once, whatever comes.
@@ -43,6 +61,7 @@ pub(crate) struct Terminal {
     child: Child,
     master: Arc<OwnedFd>,
     view: Arc<(Mutex<View>, Condvar)>,
+    stalled: Arc<AtomicBool>,
     reader: Option<JoinHandle<()>>,
 }
 
@@ -61,19 +80,22 @@ impl Terminal {
         drop(slave);
         let master = Arc::new(master);
         let emulator = vt100::Parser::new(size.0.try_into().unwrap(), size.1.try_into().unwrap(), 0);
-        let view = Arc::new((Mutex::new(View { emulator, bytes: 0 }), Condvar::new()));
+        let view = Arc::new((Mutex::new(View { emulator, bytes: 0, frames: 0, tail: Vec::new() }), Condvar::new()));
         let (input, shared) = (Arc::clone(&master), Arc::clone(&view));
+        let stalled = Arc::new(AtomicBool::new(false));
+        let stalls = Arc::clone(&stalled);
         let reader = std::thread::spawn(move || {
             let mut buffer = vec![0; 64 << 10];
             // EIO is the end: nobody holds the slave any more.
             while let Ok(length @ 1..) = rustix::io::read(input.as_fd(), &mut buffer[..]) {
-                let mut view = shared.0.lock().unwrap();
-                view.emulator.process(&buffer[..length]);
-                view.bytes += u64::try_from(length).unwrap();
+                shared.0.lock().unwrap().take(&buffer[..length]);
                 shared.1.notify_all();
+                while stalls.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
             }
         });
-        Self { child, master, view, reader: Some(reader) }
+        Self { child, master, view, stalled, reader: Some(reader) }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -87,6 +109,16 @@ impl Terminal {
     /// Returns how much was written to the terminal so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.view().bytes
+    }
+
+    /// Returns how many frames were announced so far.
+    pub(crate) fn frames(&self) -> u64 {
+        self.view().frames
+    }
+
+    /// Takes nothing of what is written any more, or goes on.
+    pub(crate) fn stall(&self, stalled: bool) {
+        self.stalled.store(stalled, Ordering::Relaxed);
     }
 
     pub(crate) fn text(&self) -> String {
@@ -133,6 +165,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
+        self.stall(false);
         if self.has_ended().is_none() {
             self.child.kill().ok();
             self.child.wait().ok();

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 
 use crate::terminal::{Size, Terminal};
 
+/// Of the terminals that are not about their size.
+pub(crate) const SIZE: Size = (40, 140);
+
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cookbook-tui");
 
 /// A state directory, a home and a tmux socket that belong to one run.
@@ -39,6 +42,13 @@ impl Place {
         command.env("SHELL", "/bin/sh");
     }
 
+    /// Writes a file of this place and returns its path.
+    pub(crate) fn write(&self, name: &str, text: &str) -> String {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
     fn arguments(&self) -> [std::ffi::OsString; 4] {
         ["--state-dir".into(), self.path("state").into(), "--tmux-socket".into(), "bench".into()]
     }
@@ -65,6 +75,15 @@ impl Place {
         command.args(["-L", "bench", "-f", "/dev/null"]).args(arguments);
         self.settle(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap();
+    }
+
+    /// Returns the pid of the server.
+    pub(crate) fn tmux_server(&self) -> u32 {
+        let mut command = Command::new("tmux");
+        command.args(["-L", "bench", "display-message", "-p", "#{pid}"]);
+        self.settle(&mut command);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap()
     }
 
     /// Runs a subcommand to its end.
@@ -102,14 +121,18 @@ pub(crate) struct Batch {
 impl Batch {
     /// Sends a request, which must be a success, and returns its result.
     pub(crate) fn ask(&mut self, request: &Value) -> Value {
+        self.try_ask(request).unwrap_or_else(|answer| panic!("{request}: {answer}"))
+    }
+
+    /// Sends a request, and returns its result, or the answer that is none.
+    pub(crate) fn try_ask(&mut self, request: &Value) -> Result<Value, Value> {
         let input = self.input.as_mut().unwrap();
         input.write_all(format!("{request}\n").as_bytes()).unwrap();
         input.flush().unwrap();
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         let mut answer: Value = serde_json::from_str(&line).unwrap();
-        assert_eq!(answer["ok"], json!(true), "{request}: {answer}");
-        answer["result"].take()
+        if answer["ok"] == json!(true) { Ok(answer["result"].take()) } else { Err(answer) }
     }
 
     pub(crate) fn launch(&mut self, host: &str, argv: &[&str]) -> String {

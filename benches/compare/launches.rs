@@ -6,61 +6,52 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::place::Place;
+use crate::place::{Place, SIZE};
+use crate::report::{Report, figure, median, timed};
 use crate::terminal::{Terminal, pair, spawn_on};
-use crate::{SIZE, alone, is_installed, median, row, show};
 
-const ROUNDS: usize = 21;
-
-pub(crate) fn launches() {
+pub(crate) fn launches(report: &mut Report) {
     let place = Place::new();
     let mut batch = place.batch();
-    let has_tmux = is_installed("tmux");
+    let has_tmux = report.peers.has("tmux");
     if has_tmux {
         // The server is there before; its start is nobody's launch.
-        place.ask_tmux(&["new-session", "-d", "sleep 3600"]);
+        place.ask_tmux(&["new-session", "-d", "sleep 600"]);
         batch.launch("tmux", &["true"]);
     }
     batch.launch("pty", &["true"]);
     let (mut pty, mut tmux, mut bare, mut client) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut stop_pty, mut stop_tmux, mut stop_bare) = (Vec::new(), Vec::new(), Vec::new());
     let mut count = 0;
-    for _ in 0..ROUNDS {
+    for _ in 0..report.rounds(21, 2) {
         pty.push(timed(|| drop(batch.launch("pty", &["true"]))));
         bare.push(timed(in_a_pty));
-        let session = batch.launch("pty", &["sleep", "3600"]);
+        let session = batch.launch("pty", &["sleep", "600"]);
         stop_pty.push(timed(|| drop(batch.ask(&json!({"cmd": "stop", "session": session})))));
         stop_bare.push(bare_stop());
         if has_tmux {
             tmux.push(timed(|| drop(batch.launch("tmux", &["true"]))));
             client.push(timed(|| place.ask_tmux(&["new-session", "-d", "true"])));
-            let session = batch.launch("tmux", &["sleep", "3600"]);
+            let session = batch.launch("tmux", &["sleep", "600"]);
             stop_tmux.push(timed(|| drop(batch.ask(&json!({"cmd": "stop", "session": session})))));
         }
         count += 1;
     }
     let (ours, others) = (median(&mut pty), median(&mut bare));
-    row("launch of true in a PTY (bare: spawn and wait)", ours, others, "");
-    alone("added to a launch in a PTY", &show(ours.saturating_sub(others)), "5 ms");
+    report.put(figure("launch of `true` in a PTY", ours).beside("spawn and wait", others));
+    report.put(figure("added to a launch in a PTY", ours.saturating_sub(others)).at_most(Duration::from_millis(5)));
     let stop_bare = median(&mut stop_bare);
-    row("stop of sleep in a PTY (bare: spawn, kill, wait)", median(&mut stop_pty), stop_bare, "");
+    let row =
+        |what, times: &mut Vec<Duration>| figure(what, median(times)).beside("spawn, kill, wait", stop_bare).told();
+    report.put(row("stop of `sleep` in a PTY, to the receipt", &mut stop_pty));
     if has_tmux {
         let (ours, others) = (median(&mut tmux), median(&mut client));
-        row("launch of true in tmux (bare: tmux new-session -d)", ours, others, "");
-        alone("added to a launch in tmux", &show(ours.saturating_sub(others)), "");
-        row("stop of sleep in tmux (bare: spawn, kill, wait)", median(&mut stop_tmux), stop_bare, "");
-    } else {
-        println!("tmux is not installed: skipped");
+        report.put(figure("launch of `true` in tmux", ours).beside("tmux new-session -d", others));
+        report.put(row("stop of `sleep` in tmux, to the receipt", &mut stop_tmux));
     }
     let start = Instant::now();
     drop(batch);
-    alone(&format!("end of the batch after {} sessions", count * 4), &show(start.elapsed()), "");
-}
-
-fn timed(work: impl FnOnce()) -> Duration {
-    let start = Instant::now();
-    work();
-    start.elapsed()
+    report.put(figure(&format!("end of the batch after {} sessions", count * 4), start.elapsed()));
 }
 
 /// Runs `true` in a PTY of its own, to its end.
@@ -73,7 +64,7 @@ fn in_a_pty() {
 
 fn bare_stop() -> Duration {
     timed(|| {
-        let mut child = Command::new("sleep").arg("3600").stdin(Stdio::null()).spawn().unwrap();
+        let mut child = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     })
