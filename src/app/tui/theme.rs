@@ -2,7 +2,7 @@
 //!
 //! Pure: the environment comes in as data (`resolve`), what the terminal says of its background as an event. Every
 //! colour has a role, and views name roles. A meaning is never carried by colour alone: each verdict has a glyph
-//! and a word, a selection has a mark, the focus has words. The last step of a frame ([`Theme::finish`]) gives
+//! and a word, a selection has a mark, the focus has words. The last step of a frame (`Theme::finish`) gives
 //! every cell, also of what a session prints, colours that the terminal has, and ASCII where it has no more.
 
 mod palette;
