@@ -159,7 +159,15 @@ impl Bystanders {
 impl Drop for Bystanders {
     fn drop(&mut self) {
         for child in &mut self.0 {
+            // One that is a shell has a child of its own, which nobody else would end.
+            let pid = child.id();
+            let below = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            let below = below.split_whitespace().filter_map(|word| Pid::from_raw(word.parse().ok()?));
+            let held: Vec<OwnedFd> = below.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()).collect();
             child.kill().ok();
+            for pidfd in held {
+                pidfd_send_signal(pidfd, Signal::KILL).ok();
+            }
             child.wait().ok();
         }
     }
