@@ -73,42 +73,17 @@ impl Batch<'_> {
                 return false;
             }
         };
-        match &request.command {
-            Command::Quit {} => {
-                self.join();
-                let receipts = self.runtime.close();
-                for receipt in &receipts {
-                    self.note(of_receipt(receipt.is_clean()));
-                }
-                self.say(success(&request.id, &json!({ "receipts": receipts })));
-                return true;
+        if matches!(request.command, Command::Quit {}) {
+            self.join();
+            let receipts = self.runtime.close();
+            for receipt in &receipts {
+                self.note(of_receipt(receipt.is_clean()));
             }
-            Command::Subscribe {} if self.events.is_none() => self.events = Some(self.forward_events()),
-            Command::Subscribe {}
-            | Command::Hello {}
-            | Command::Launch(_)
-            | Command::Wait(_)
-            | Command::List { .. }
-            | Command::Tree { .. }
-            | Command::Why { .. }
-            | Command::Screen { .. }
-            | Command::Send { .. }
-            | Command::Resize { .. }
-            | Command::Logs { .. }
-            | Command::Restart(_)
-            | Command::Stop(_)
-            | Command::Hold { .. }
-            | Command::Sweep(_)
-            | Command::Orphans(_)
-            | Command::Adopt { .. }
-            | Command::Extend { .. }
-            | Command::Dismiss { .. }
-            | Command::Notify(_)
-            | Command::Doctor {}
-            | Command::Recipes {}
-            | Command::TmuxSessions {}
-            | Command::Draft { .. }
-            | Command::Save(_) => {}
+            self.say(success(&request.id, &json!({ "receipts": receipts })));
+            return true;
+        }
+        if matches!(request.command, Command::Subscribe {}) && self.events.is_none() {
+            self.events = Some(self.forward_events());
         }
         let (runtime, output, exit) = (self.runtime.clone(), self.output.clone(), Arc::clone(&self.exit));
         let work = move || {

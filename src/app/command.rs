@@ -16,7 +16,7 @@ use crate::lifecycle::journal::Entries;
 use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::store::Quarantined;
-use crate::lifecycle::tether::Last;
+use crate::lifecycle::tether::{Last, TmuxRecord};
 
 /// Something that a person or a script asks for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -318,6 +318,12 @@ pub struct TmuxPlace {
     pub session_id: String,
     /// `%N`.
     pub pane_id: String,
+}
+
+impl From<&TmuxRecord> for TmuxPlace {
+    fn from(record: &TmuxRecord) -> Self {
+        Self { socket: record.socket.clone(), session_id: record.session_id.clone(), pane_id: record.pane_id.clone() }
+    }
 }
 
 /// The answer to `launch` and `adopt`.

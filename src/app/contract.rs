@@ -193,6 +193,43 @@ pub struct SessionRow {
     pub processes: usize,
 }
 
+impl SessionRow {
+    /// Returns the row of a session of which no process is known.
+    pub fn without_processes(session: &str, name: &str, kind: Kind, host: HostKind, phase: Phase) -> Self {
+        Self {
+            session: session.to_owned(),
+            name: name.to_owned(),
+            kind,
+            host,
+            machine: "local".into(),
+            lifetime: if host == HostKind::Pty { "grant" } else { "background" }.into(),
+            phase,
+            detail: None,
+            progress_pct: None,
+            tokens_per_s: None,
+            requests: None,
+            suggest: None,
+            attention: None,
+            pid: None,
+            verdict: VerdictKind::Gone,
+            uptime_s: None,
+            cpu_pct: None,
+            rss_bytes: None,
+            gpu_bytes: None,
+            ports: None,
+            exit_code: None,
+            signal: None,
+            adopted: false,
+            owner: None,
+            not_after: None,
+            containment: Vec::new(),
+            command: String::new(),
+            cwd: None,
+            processes: 0,
+        }
+    }
+}
+
 /// A process that looks like a model server and belongs to no session of ours: shown, never signalled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OtherServer {

@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -130,6 +130,11 @@ impl Store {
         self.root.join("logs").join(format!("{session}.log"))
     }
 
+    /// Returns when a session's log was last written to, on the wall clock: it grows with all that is printed.
+    pub fn log_written(&self, session: &str) -> Option<SystemTime> {
+        fs::metadata(self.log_path(session)).and_then(|log| log.modified()).ok()
+    }
+
     /// Writes a tether and returns only when it is on disk.
     ///
     /// # Errors
@@ -217,7 +222,7 @@ impl Store {
     /// be of a session that is being launched.
     pub fn remove_old_logs(&self) {
         let Ok(entries) = fs::read_dir(self.root.join("logs")) else { return };
-        let mut logs: Vec<(std::time::SystemTime, String)> = entries
+        let mut logs: Vec<(SystemTime, String)> = entries
             .flatten()
             .filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;

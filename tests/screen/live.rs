@@ -5,18 +5,7 @@ use super::{Terminal, ends};
 #[test]
 fn a_stubborn_process_is_seen_on_its_way_to_kill() {
     let terminal = Terminal::new(140, 40);
-    terminal.start();
-    let shell = terminal.start_shell();
-    terminal.key("Enter");
-    terminal.await_text("TYPING");
-    terminal.line("trap '' HUP TERM; echo stub''born");
-    terminal.await_text("stubborn");
-    terminal.key("C-\\");
-    terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
-    terminal.key("x");
-    terminal.await_text("to signal");
-    terminal.confirm("Stop: shell");
-    terminal.await_text("Stopping: shell");
+    let shell = terminal.stop_a_stubborn_shell();
     terminal.await_that("the signals and the countdown", |text| {
         text.contains("0 of 1 gone   KILL in") && text.contains("signalled HUP")
     });

@@ -147,6 +147,23 @@ impl Terminal {
         }
     }
 
+    /// Begins to stop the built-in shell, which is made deaf to all but KILL, and returns a pidfd of it.
+    fn stop_a_stubborn_shell(&self) -> OwnedFd {
+        self.start();
+        let shell = self.start_shell();
+        self.key("Enter");
+        self.await_text("TYPING");
+        self.line("trap '' HUP TERM; echo stub''born");
+        self.await_text("stubborn");
+        self.key("C-\\");
+        self.await_that("the end of typing", |text| !text.contains("TYPING"));
+        self.key("x");
+        self.await_text("to signal");
+        self.confirm("Stop: shell");
+        self.await_text("Stopping: shell");
+        shell
+    }
+
     /// Returns the workloads that are on record.
     fn workloads(&self) -> Vec<Pid> {
         let entries = fs::read_dir(self.state().join("sessions")).into_iter().flatten().flatten();

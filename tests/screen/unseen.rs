@@ -18,18 +18,7 @@ fn is_alive(pidfd: &OwnedFd) -> bool {
 #[test]
 fn a_stop_is_held_before_kill_and_let_go_on() {
     let terminal = Terminal::new(140, 40);
-    terminal.start();
-    let shell = terminal.start_shell();
-    terminal.key("Enter");
-    terminal.await_text("TYPING");
-    terminal.line("trap '' HUP TERM; echo stub''born");
-    terminal.await_text("stubborn");
-    terminal.key("C-\\");
-    terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
-    terminal.key("x");
-    terminal.await_text("to signal");
-    terminal.confirm("Stop: shell");
-    terminal.await_text("Stopping: shell");
+    let shell = terminal.stop_a_stubborn_shell();
     terminal.key("H");
     terminal.await_text("held before KILL, for ");
     let held = Instant::now();
@@ -49,18 +38,7 @@ fn a_stop_is_held_before_kill_and_let_go_on() {
 #[test]
 fn a_stop_that_is_held_goes_on_when_the_screen_goes() {
     let terminal = Terminal::new(80, 24);
-    terminal.start();
-    let shell = terminal.start_shell();
-    terminal.key("Enter");
-    terminal.await_text("TYPING");
-    terminal.line("trap '' HUP TERM; echo stub''born");
-    terminal.await_text("stubborn");
-    terminal.key("C-\\");
-    terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
-    terminal.key("x");
-    terminal.await_text("to signal");
-    terminal.confirm("Stop: shell");
-    terminal.await_text("Stopping: shell");
+    let shell = terminal.stop_a_stubborn_shell();
     terminal.key("H");
     terminal.await_text("held before KILL");
     terminal.key("Escape");

@@ -31,16 +31,6 @@ fn adopted(batch: &mut Batch, session: &str) -> String {
     adopt(batch, session)["session"].as_str().unwrap().to_owned()
 }
 
-fn row(batch: &mut Batch, session: &str) -> Value {
-    let list = batch.ok(json!({ "cmd": "list" }));
-    let row = rows(&list, "sessions").find(|row| row["session"] == session).cloned();
-    row.unwrap_or_else(|| panic!("no {session} in {list:#}"))
-}
-
-fn signals(batch: &mut Batch) -> usize {
-    batch.events().iter().filter(|event| event["event"] == "signal").count()
-}
-
 #[track_caller]
 fn assert_dead(receipt: &Value) {
     assert_eq!((&receipt["dead"], &receipt["host_closed"]), (&json!(true), &json!(true)), "{receipt:#}");
@@ -72,7 +62,7 @@ fn a_session_of_others_is_ended_with_all_of_its_panes_and_nobody_else() {
         (answer["host"].as_str(), answer["pid"].as_i64()),
         (Some("tmux"), Some(world.ledger.of("root").pid.into()))
     );
-    let row = row(&mut batch, &id);
+    let row = batch.row(&id);
     assert_eq!((&row["adopted"], &row["name"], &row["phase"]), (&json!(true), &json!("main"), &json!("running")));
     assert_eq!(
         (&row["containment"], &row["not_after"], &row["verdict"]),
@@ -94,7 +84,7 @@ fn a_session_of_others_is_ended_with_all_of_its_panes_and_nobody_else() {
         (ask(&world, &shape), ask(&world, &options), ask(&world, &["show-options", "-g"])),
         "watched only"
     );
-    assert_eq!((world.text("heard").as_str(), signals(&mut batch)), ("", 0));
+    assert_eq!((world.text("heard").as_str(), batch.signals()), ("", 0));
     let plan = batch.ok(json!({ "cmd": "stop", "session": id, "dry_run": true }));
     assert_eq!(rows(&plan, "plan").filter(|row| !row["signal"].is_null()).count(), pids.len(), "{plan:#}");
     assert_eq!(world.text("heard"), "");
@@ -140,7 +130,7 @@ fn names_that_mean_something_to_tmux_are_safe() {
     );
     let error = batch.error(json!({ "cmd": "adopt", "tmux": { "session": "first", "socket": "nobody" } }));
     assert_eq!(error["kind"], "not_found", "{error}");
-    assert_eq!((world.ledger.alive().len(), signals(&mut batch)), (4, 0));
+    assert_eq!((world.ledger.alive().len(), batch.signals()), (4, 0));
 }
 
 #[test]
@@ -168,7 +158,7 @@ fn a_pane_that_was_respawned_is_nobodys_until_it_is_adopted_again() {
     let shown = rows(&tree, "processes").find(|row| row["pid"] == other_pid).unwrap();
     assert_eq!(shown["verdict"], "unverifiable", "{tree:#}");
     assert!(world.ledger.is_alive("beside") && world.ledger.is_alive("other"));
-    assert_eq!((world.text("others_heard").as_str(), signals(&mut batch)), ("", 0));
+    assert_eq!((world.text("others_heard").as_str(), batch.signals()), ("", 0));
     // A person looks again, and says so.
     assert_eq!(adopted(&mut batch, "main"), id);
     assert_dead(&batch.ok(json!({ "cmd": "stop", "session": id, "grace_s": 0.3 })));
@@ -229,7 +219,7 @@ fn a_server_that_does_not_answer_is_no_absence() {
     assert!(error["kind"] == "unverifiable" || error["kind"] == "tmux", "{error}");
     let error = batch.error(json!({ "cmd": "adopt", "tmux": { "session": "nobody" } }));
     assert_ne!(error["kind"], "not_found", "{error}");
-    assert_eq!((world.text("heard").as_str(), signals(&mut batch)), ("", 0));
+    assert_eq!((world.text("heard").as_str(), batch.signals()), ("", 0));
     server.signal(Signal::CONT);
     assert_dead(&batch.ok(json!({ "cmd": "stop", "session": id, "force": true })));
 }
@@ -298,7 +288,7 @@ fn a_linked_window_is_not_ended_for_the_other_session() {
     assert!(rows(&answer, "notes").any(|note| note.as_str().unwrap().contains("linked")), "{answer:#}");
     let id = answer["session"].as_str().unwrap();
     assert_eq!(batch.error(json!({ "cmd": "stop", "session": id }))["kind"], "refused");
-    assert_eq!((world.ledger.alive().len(), signals(&mut batch)), (2, 0));
+    assert_eq!((world.ledger.alive().len(), batch.signals()), (2, 0));
     ask(&world, &["unlink-window", "-t", "=other:7"]);
     assert_dead(&batch.stop(id));
     assert!(world.ledger.is_alive("other"));
@@ -315,14 +305,14 @@ fn it_is_given_back_when_it_is_dismissed() {
     batch.ok(json!({ "cmd": "dismiss", "session": id }));
     assert!(world.tether(&id).is_none());
     assert_eq!(rows(&batch.ok(json!({ "cmd": "list" })), "sessions").count(), 0);
-    assert_eq!((world.ledger.is_alive("root"), signals(&mut batch)), (true, 0));
+    assert_eq!((world.ledger.is_alive("root"), batch.signals()), (true, 0));
     // One that ends by itself is over, and its record goes as any other.
     let id = adopted(&mut batch, "main");
     let held = Held::open(world.ledger.of("root"));
     ask(&world, &["kill-session", "-t", "=main"]);
     assert!(held.ends_within(PATIENCE));
     batch.ok(json!({ "cmd": "wait", "session": id, "for": "exit", "timeout_s": 20 }));
-    assert_eq!(row(&mut batch, &id)["phase"], "failed");
+    assert_eq!(batch.row(&id)["phase"], "failed");
     let receipt = batch.stop(&id);
     assert_eq!((&receipt["dead"], &receipt["signals"]), (&json!(true), &json!([])), "{receipt:#}");
 }

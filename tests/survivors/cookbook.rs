@@ -51,16 +51,6 @@ impl Kitchen {
     }
 }
 
-fn listed(batch: &mut Batch, session: &str) -> Value {
-    let list = batch.ok(json!({ "cmd": "list" }));
-    let row = rows(&list, "sessions").find(|row| row["session"] == session).cloned();
-    row.unwrap_or_else(|| panic!("no {session} in {list:#}"))
-}
-
-fn signals(batch: &mut Batch) -> usize {
-    batch.events().iter().filter(|event| event["event"] == "signal").count()
-}
-
 #[track_caller]
 fn assert_note(receipt: &Value, part: &str) {
     assert!(rows(receipt, "notes").any(|note| note.as_str().unwrap().contains(part)), "{part}\n{receipt:#}");
@@ -116,8 +106,8 @@ fn tasks_are_listed_and_one_is_stopped_with_all_of_its_processes() {
     assert_eq!(seen("cookbook-0000000e"), expected("download", "exited", "gone"));
     assert_eq!(seen("serve-0000000f"), expected("serve", "failed", "gone"));
     assert_eq!(rows(&list, "sessions").count(), 7, "what Cookbook has removed is not brought back\n{list:#}");
-    assert_eq!(listed(&mut batch, "serve-0000000b")["exit_code"], 3);
-    assert_eq!(listed(&mut batch, "serve-0000000d")["machine"], "me@gpu1");
+    assert_eq!(batch.row("serve-0000000b")["exit_code"], 3);
+    assert_eq!(batch.row("serve-0000000d")["machine"], "me@gpu1");
     let text = list.to_string();
     assert!(!text.contains("sk-abc") && !text.contains("hf_abc") && text.contains("vllm serve Qwen"), "{text}");
     // Looking has left no trace.
@@ -125,7 +115,7 @@ fn tasks_are_listed_and_one_is_stopped_with_all_of_its_processes() {
     batch.ok(json!({ "cmd": "logs", "session": "Qwen" }));
     let plan = batch.ok(json!({ "cmd": "stop", "session": "Qwen", "dry_run": true }));
     assert!(rows(&plan, "plan").count() >= 2, "{plan:#}");
-    assert_eq!((world.text("heard").as_str(), signals(&mut batch), kitchen.state()), ("", 0, STATE.to_owned()));
+    assert_eq!((world.text("heard").as_str(), batch.signals(), kitchen.state()), ("", 0, STATE.to_owned()));
     assert!(world.tether("serve-0000000a").is_none());
     let receipt = batch.ok(json!({ "cmd": "stop", "session": "Qwen", "grace_s": 0.3 }));
     assert_eq!((&receipt["dead"], &receipt["host_closed"]), (&json!(true), &json!(true)), "{receipt:#}");
@@ -136,7 +126,7 @@ fn tasks_are_listed_and_one_is_stopped_with_all_of_its_processes() {
     }
     assert_eq!(kitchen.state(), STATE.replacen("\"running\"", "\"stopped\"", 1), "nothing else changed");
     assert!(!kitchen.has("serve-0000000a") && kitchen.has("theirs"));
-    assert_eq!(listed(&mut batch, "serve-0000000a")["phase"], "exited");
+    assert_eq!(batch.row("serve-0000000a")["phase"], "exited");
     let (_, fresh) = world.run(&["ls"]);
     let row = rows(&fresh, "sessions").find(|row| row["session"] == "serve-0000000a").unwrap();
     assert_eq!((&row["phase"], &row["verdict"]), (&json!("exited"), &json!("gone")), "{fresh:#}");
@@ -200,12 +190,12 @@ fn a_state_file_that_cannot_be_used_stops_nothing() {
     kitchen.session("serve-0000000a", "leaf root");
     world.ledger.await_roles(&["root"]);
     let mut batch = world.batch();
-    assert_eq!(listed(&mut batch, "serve-0000000a")["phase"], "running");
+    assert_eq!(batch.row("serve-0000000a")["phase"], "running");
     let refused = |batch: &mut Batch, what: &str| {
         let error = batch.error(json!({ "cmd": "stop", "session": "serve-0000000a" }));
         assert_eq!(error["kind"], "state", "{what}: {error}");
         assert!(error["message"].as_str().unwrap().contains(kitchen.file.to_str().unwrap()), "{what}: {error}");
-        assert_eq!((world.ledger.is_alive("root"), signals(batch)), (true, 0), "{what}");
+        assert_eq!((world.ledger.is_alive("root"), batch.signals()), (true, 0), "{what}");
         assert!(world.tether("serve-0000000a").is_none(), "{what}");
     };
     fs::set_permissions(&kitchen.file, fs::Permissions::from_mode(0o444)).unwrap();
@@ -250,7 +240,7 @@ fn a_session_that_changed_between_two_looks_is_not_stopped() {
     let error = batch.error(json!({ "cmd": "stop", "session": "n", "confirm": confirm }));
     assert!(error["kind"] == "refused" || error["kind"] == "unverifiable", "{error}");
     assert_eq!((world.ledger.is_alive("second"), world.text("heard").as_str()), (true, ""));
-    assert_eq!((signals(&mut batch), kitchen.state().as_str()), (0, ONE));
+    assert_eq!((batch.signals(), kitchen.state().as_str()), (0, ONE));
 }
 
 /// The pid that was bound belongs to a bystander by now.
@@ -337,7 +327,7 @@ fn a_server_that_does_not_answer_makes_a_task_unverifiable() {
     server.signal(Signal::STOP);
     eventually("the stop of the server", || process_state(server.entry.pid) == Some('T'));
     let mut batch = world.batch();
-    let row = listed(&mut batch, "serve-0000000a");
+    let row = batch.row("serve-0000000a");
     assert_eq!((&row["phase"], &row["verdict"]), (&json!("unverifiable"), &json!("unverifiable")), "{row:#}");
     let error = batch.error(json!({ "cmd": "stop", "session": "n" }));
     assert_eq!(error["kind"], "unverifiable", "{error}");
@@ -453,7 +443,7 @@ fn presets_are_recipes() {
         assert!(environment.split('\0').any(|set| set == wanted), "{wanted}: {environment:?}");
     }
     assert!(environment.contains(&format!("PATH={path}/bin:")), "{environment:?}");
-    assert_eq!(listed(&mut batch, &session.id)["owner"], Value::Null, "it is ours");
+    assert_eq!(batch.row(&session.id)["owner"], Value::Null, "it is ours");
     let receipt = batch.stop(&session.id);
     assert_eq!((&receipt["dead"], world.ledger.is_alive("served")), (&json!(true), false), "{receipt:#}");
 }
@@ -479,7 +469,7 @@ fn an_agent_shell_of_an_older_version_is_told_by_its_launcher() {
         let answer = batch.ok(json!({ "cmd": "adopt", "tmux": { "session": name } }));
         let id = answer["session"].as_str().unwrap().to_owned();
         let notes = answer["notes"].to_string();
-        (listed(&mut batch, &id)["kind"].as_str().unwrap().to_owned(), id, notes)
+        (batch.row(&id)["kind"].as_str().unwrap().to_owned(), id, notes)
     };
     let (kind, agent, notes) = adopt("ody-agent-1");
     assert_eq!((kind.as_str(), agent.starts_with("agent-")), ("agent", true), "{notes}");

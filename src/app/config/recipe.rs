@@ -56,6 +56,31 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// Returns a recipe that says nothing but its kind, and where it comes from.
+    pub fn bare(kind: Kind, source: Source) -> Self {
+        Self {
+            name: String::new(),
+            kind,
+            host: None,
+            command: CommandLine::Argv(Vec::new()),
+            cwd: None,
+            env: BTreeMap::new(),
+            gpus: None,
+            venv: None,
+            needs: Vec::new(),
+            exclusive: None,
+            ready: None,
+            stop: Stop::default(),
+            ceiling_s: None,
+            restart: Restart::No,
+            escapees: Escapees::usual(kind),
+            autostart: false,
+            source,
+            program_found: false,
+            refused: None,
+        }
+    }
+
     /// Returns the host asked for, else the usual one of the kind: PTY for shells, tmux for what
     /// should outlive the manager. Whether tmux is there is for the launcher to see.
     pub fn usual_host(&self) -> HostKind {

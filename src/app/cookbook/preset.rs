@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::state::Preset;
-use crate::app::config::{Escapees, Recipe, Restart, Source, Stop, are_gpus};
+use crate::app::config::{Recipe, Source, are_gpus};
 use crate::app::contract::{CommandLine, Kind};
 use crate::text;
 
@@ -44,24 +44,13 @@ fn recipe(name: String, preset: &Preset, home: Option<&Path>) -> Recipe {
     };
     Recipe {
         name,
-        kind: Kind::Serve,
-        host: None,
         command: CommandLine::Line(surroundings.prefix + &preset.command),
-        cwd: None,
         env: surroundings.env,
         gpus: surroundings.gpus,
         venv: surroundings.venv,
-        needs: Vec::new(),
-        exclusive: None,
-        ready: None,
-        stop: Stop::default(),
-        ceiling_s: None,
-        restart: Restart::No,
-        escapees: Escapees::usual(Kind::Serve),
-        autostart: false,
-        source: Source::Cookbook,
         program_found: true,
         refused,
+        ..Recipe::bare(Kind::Serve, Source::Cookbook)
     }
 }
 

@@ -339,11 +339,7 @@ fn launched(tether: &Tether, notes: Vec<String>) -> Launched {
         host: HostKind::Tmux,
         pid: tether.workload.identity.pid.raw(),
         start_token: tether.workload.identity.token.clone(),
-        tmux: tether.tmux.as_ref().map(|record| TmuxPlace {
-            socket: record.socket.clone(),
-            session_id: record.session_id.clone(),
-            pane_id: record.pane_id.clone(),
-        }),
+        tmux: tether.tmux.as_ref().map(TmuxPlace::from),
         notes,
     }
 }

@@ -205,9 +205,9 @@ impl Inner {
         Some(answered.at).filter(|at| same_boot && (0.0..=boottime()).contains(at))
     }
 
-    /// Returns when a session printed last, on `CLOCK_BOOTTIME`: its log grows with all that it prints.
+    /// Returns when a session printed last, on `CLOCK_BOOTTIME`, by its log.
     fn printed_at(&self, session: &Session) -> Option<f64> {
-        let written = std::fs::metadata(self.store.log_path(&session.id)).and_then(|log| log.modified()).ok()?;
+        let written = self.store.log_written(&session.id)?;
         // A clock that was set back makes it now.
         Some(boottime() - written.elapsed().unwrap_or_default().as_secs_f64())
     }

@@ -353,11 +353,7 @@ fn launched(plan: &Plan, tether: &Tether, uncontained: Option<String>) -> Launch
         host: plan.host,
         pid: tether.workload.identity.pid.raw(),
         start_token: tether.workload.identity.token.clone(),
-        tmux: tether.tmux.as_ref().map(|record| TmuxPlace {
-            socket: record.socket.clone(),
-            session_id: record.session_id.clone(),
-            pane_id: record.pane_id.clone(),
-        }),
+        tmux: tether.tmux.as_ref().map(TmuxPlace::from),
         notes: plan.notes.iter().cloned().chain(uncontained).collect(),
     }
 }

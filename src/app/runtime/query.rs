@@ -459,8 +459,7 @@ impl super::Runtime {
     /// whatever it prints. One without a log is not there.
     pub fn printed(&self) -> std::collections::BTreeMap<String, u64> {
         let printed = |id: &str| {
-            let written = std::fs::metadata(self.inner.store.log_path(id)).ok()?.modified().ok()?;
-            let since = written.duration_since(std::time::UNIX_EPOCH).ok()?;
+            let since = self.inner.store.log_written(id)?.duration_since(std::time::UNIX_EPOCH).ok()?;
             u64::try_from(since.as_nanos()).ok()
         };
         let sessions = self.inner.all();

@@ -11,7 +11,6 @@ use crate::app::contract::{HostKind, Kind, LaunchRequest, Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::receipt::Receipt;
-use crate::lifecycle::verdict::VerdictKind;
 
 /// How often a queue is looked at that nobody tells of.
 const POLL: Duration = Duration::from_millis(50);
@@ -59,36 +58,10 @@ impl Queued {
 
     fn row(&self) -> SessionRow {
         SessionRow {
-            session: self.id.clone(),
-            name: self.name.clone(),
-            kind: self.kind,
-            host: self.host,
-            machine: "local".into(),
-            lifetime: if self.host == HostKind::Pty { "grant" } else { "background" }.into(),
-            phase: Phase::Queued,
             detail: self.state().waits.clone(),
-            progress_pct: None,
-            tokens_per_s: None,
-            requests: None,
-            suggest: None,
-            pid: None,
-            // There is no process yet.
-            verdict: VerdictKind::Gone,
-            uptime_s: None,
-            cpu_pct: None,
-            rss_bytes: None,
-            gpu_bytes: None,
-            ports: None,
-            exit_code: None,
-            signal: None,
-            attention: None,
-            adopted: false,
-            owner: None,
-            not_after: None,
-            containment: Vec::new(),
             command: self.command.clone(),
             cwd: Some(self.cwd.clone()),
-            processes: 0,
+            ..SessionRow::without_processes(&self.id, &self.name, self.kind, self.host, Phase::Queued)
         }
     }
 }

@@ -1,16 +1,15 @@
 //! A launch becomes a recipe in the user's configuration. Comments, order and layout of the file stay, and so do its
 //! mode and a symbolic link to it.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use super::Inner;
 use super::launch::usage;
 use super::plan::base;
-use crate::app::config::{Config, ConfigError, Escapees, Recipe, Restart, Source, Stop, is_name, put, user_recipes};
+use crate::app::config::{Config, ConfigError, Escapees, Recipe, Source, is_name, put, user_recipes};
 use crate::app::configure::configure;
-use crate::app::contract::{CommandLine, Kind, LaunchField};
+use crate::app::contract::{Kind, LaunchField};
 use crate::app::draft::{SaveRequest, Saved};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::regular;
@@ -78,7 +77,7 @@ impl Inner {
         let command = command.filter(|command| !command.shown().trim().is_empty());
         let command = command.ok_or_else(|| usage("command is empty").at(LaunchField::Command))?;
         let kind = launch.kind.or(base.map(|base| base.kind)).unwrap_or(Kind::Shell);
-        let mut recipe = base.cloned().unwrap_or_else(|| bare(kind));
+        let mut recipe = base.cloned().unwrap_or_else(|| Recipe::bare(kind, Source::User));
         if recipe.kind != kind && recipe.escapees == Escapees::usual(recipe.kind) {
             recipe.escapees = Escapees::usual(kind);
         }
@@ -104,30 +103,6 @@ impl Inner {
             (launch.grace_s.or(recipe.stop.grace_s), launch.ceiling_s.or(recipe.ceiling_s));
         recipe.needs.retain(|need| *need != request.name);
         Ok(recipe)
-    }
-}
-
-fn bare(kind: Kind) -> Recipe {
-    Recipe {
-        name: String::new(),
-        kind,
-        host: None,
-        command: CommandLine::Argv(Vec::new()),
-        cwd: None,
-        env: BTreeMap::new(),
-        gpus: None,
-        venv: None,
-        needs: Vec::new(),
-        exclusive: None,
-        ready: None,
-        stop: Stop::default(),
-        ceiling_s: None,
-        restart: Restart::No,
-        escapees: Escapees::usual(kind),
-        autostart: false,
-        source: Source::User,
-        program_found: false,
-        refused: None,
     }
 }
 

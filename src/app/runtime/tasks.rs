@@ -391,35 +391,13 @@ impl Idle {
             Place::Blind(..) => (Phase::Unverifiable, VerdictKind::Unverifiable, "no process inspector".into()),
         };
         SessionRow {
-            session: id.clone(),
-            name: task.name.clone(),
-            kind: task.kind,
-            host: HostKind::Tmux,
             machine: if task.remote.is_empty() { "local".into() } else { task.remote.clone() },
-            lifetime: "background".into(),
-            phase,
             detail: Some(format!("{why}; Cookbook says: {says}")),
-            progress_pct: None,
-            tokens_per_s: None,
-            requests: None,
-            suggest: None,
-            attention: None,
-            pid: None,
             verdict,
-            uptime_s: None,
-            cpu_pct: None,
-            rss_bytes: None,
-            gpu_bytes: None,
-            ports: None,
-            exit_code: None,
-            signal: None,
             adopted: true,
             owner: Some(OWNER.into()),
-            not_after: None,
-            containment: Vec::new(),
             command: text::mask_text(&task.command).into_owned(),
-            cwd: None,
-            processes: 0,
+            ..SessionRow::without_processes(id, &task.name, task.kind, HostKind::Tmux, phase)
         }
     }
 }

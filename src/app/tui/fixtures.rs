@@ -36,35 +36,17 @@ pub(super) fn token(pid: i32) -> StartToken {
 
 pub(super) fn session(id: &str, name: &str, kind: Kind, host: HostKind, phase: Phase) -> SessionRow {
     SessionRow {
-        session: id.into(),
-        name: name.into(),
-        kind,
-        host,
-        machine: "local".into(),
-        lifetime: if host == HostKind::Pty { "grant" } else { "background" }.into(),
-        phase,
-        detail: None,
-        progress_pct: None,
-        tokens_per_s: None,
-        requests: None,
-        suggest: None,
-        attention: None,
         pid: Some(4242),
         verdict: VerdictKind::Owned,
         uptime_s: Some(7_400.0),
         cpu_pct: Some(12.4),
         rss_bytes: Some(1_288_490_189),
-        gpu_bytes: None,
         ports: Some(Vec::new()),
-        exit_code: None,
-        signal: None,
-        adopted: false,
-        owner: None,
-        not_after: None,
         containment: vec!["tree".into(), "warden".into()],
         command: "llama-server -m qwen.gguf --port 8080".into(),
         cwd: Some("/srv/models".into()),
         processes: 3,
+        ..SessionRow::without_processes(id, name, kind, host, phase)
     }
 }
 

@@ -128,7 +128,7 @@ fn what_dead_writers_left_goes() {
     for name in [".serve-00000001.json.7.abcd", kept[0], kept[1], kept[2]] {
         let file = File::create(place(name)).unwrap();
         if name != kept[0] {
-            file.set_modified(std::time::SystemTime::now() - 2 * UNFINISHED).unwrap();
+            file.set_modified(SystemTime::now() - 2 * UNFINISHED).unwrap();
         }
     }
     store.remove_unfinished();
@@ -142,7 +142,7 @@ fn the_newest_logs_and_those_of_sessions_stay() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     let name = |number: usize| format!("serve-{number:08x}");
-    let long_ago = std::time::SystemTime::now() - 100 * UNFINISHED;
+    let long_ago = SystemTime::now() - 100 * UNFINISHED;
     let write = |path: &Path, age: u32| {
         let file = File::create(path).unwrap();
         file.set_modified(long_ago + age * Duration::from_secs(1)).unwrap();
@@ -160,7 +160,7 @@ fn the_newest_logs_and_those_of_sessions_stay() {
     assert!(!store.log_path(&name(0)).with_extension("log.1").exists());
     assert!(folder.path().join("logs/notes.log").exists());
     let log = File::open(store.log_path(&name(3))).unwrap();
-    log.set_modified(std::time::SystemTime::now()).unwrap();
+    log.set_modified(SystemTime::now()).unwrap();
     for number in 1000..1000 + LOGS_MAX {
         File::create(store.log_path(&name(number))).unwrap();
     }

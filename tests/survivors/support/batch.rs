@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::PATIENCE;
+use super::check::rows;
 
 /// A running manager.
 pub(crate) struct Batch {
@@ -90,6 +91,19 @@ impl Batch {
     #[track_caller]
     pub(crate) fn stop(&mut self, session: &str) -> Value {
         self.ok(json!({ "cmd": "stop", "session": session }))
+    }
+
+    /// Returns the row of a session in `list`.
+    #[track_caller]
+    pub(crate) fn row(&mut self, session: &str) -> Value {
+        let list = self.ok(json!({ "cmd": "list" }));
+        let row = rows(&list, "sessions").find(|row| row["session"] == session).cloned();
+        row.unwrap_or_else(|| panic!("no {session} in {list:#}"))
+    }
+
+    /// Returns how many signals were told of so far.
+    pub(crate) fn signals(&mut self) -> usize {
+        self.events().iter().filter(|event| event["event"] == "signal").count()
     }
 
     /// Returns the events that have come so far.
