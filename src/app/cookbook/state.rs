@@ -483,10 +483,13 @@ mod tests {
                     let (_, put) = difference(&text, &after);
                     prop_assert!("\"status\": \"stopped\", \"status\"".contains(put), "{:?}", put);
                 }
-                // It is still a file of Cookbook's, and says what was meant.
-                let over = matches!(mark_stopped(&after, session), Ok(Change::Over(status)) if status == "stopped");
-                prop_assert!(over, "{}", after);
+                // It is still a file of Cookbook's, and says what was meant: one that was over already says how.
+                prop_assert!(matches!(mark_stopped(&after, session), Ok(Change::Over(_))), "{}", after);
                 let after = parse(&after).unwrap();
+                let of = |state: &State| state.tasks.iter().filter(|task| task.session == session).cloned().collect::<Vec<_>>();
+                let meant = |task: Task| if task.is_over() { task } else { Task { status: "stopped".into(), ..task } };
+                let expected: Vec<Task> = of(&before).into_iter().map(meant).collect();
+                prop_assert_eq!(of(&after), expected);
                 prop_assert_eq!(&before.presets, &after.presets);
                 let others = |state: State| state.tasks.into_iter().filter(|task| task.session != session).collect::<Vec<_>>();
                 prop_assert_eq!(others(before), others(after));

@@ -179,7 +179,8 @@ fn parse_row(line: &str) -> Option<Row> {
 fn parse_ip(text: &str) -> Option<IpAddr> {
     let mut bytes = [0_u8; 16];
     let words = text.len() / 8;
-    if !text.is_ascii() || !text.len().is_multiple_of(8) || words > 4 {
+    // (A number with a sign is one for `from_str_radix`.)
+    if !text.bytes().all(|b| b.is_ascii_hexdigit()) || !text.len().is_multiple_of(8) || words > 4 {
         return None;
     }
     for word in 0..words {

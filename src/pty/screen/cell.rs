@@ -150,6 +150,10 @@ pub(crate) fn char_width(c: char) -> u8 {
 
 /// Returns the columns of a character that stands before `next`, which may ask for its wide emoji form.
 pub(crate) fn char_width_before(c: char, next: Option<char>) -> u8 {
+    // The emulator paints nothing where bytes are no text.
+    if c == char::REPLACEMENT_CHARACTER {
+        return 0;
+    }
     let width = char_width(c);
     if width == 1 && next == Some(EMOJI_PRESENTATION) {
         let mut pair = [0; 8];
@@ -248,6 +252,7 @@ mod tests {
         assert_eq!(char_width_before('\u{2764}', Some('x')), 1);
         assert_eq!(char_width_before('a', Some('\u{FE0F}')), 1);
         assert_eq!(char_width_before('中', None), 2);
+        assert_eq!(char_width_before('\u{FFFD}', None), 0);
     }
 
     fn styled(sgr: &str) -> CellStyle {

@@ -180,3 +180,20 @@ fn storm_piece() -> impl Strategy<Value = String> {
         "\x1b\\[[34]?J",
     ]
 }
+
+/// What is no text takes no column, also for whoever counts how much fits into the row.
+#[test]
+fn a_wide_character_at_the_edge_is_kept_behind_what_is_no_text() {
+    for text in ["ab\u{fffd}c中d", "abc\u{fffd}中d"] {
+        for size in [Size { rows: 3, cols: 8 }, Size { rows: 1, cols: 3 }] {
+            let (mut whole, mut pieces) = (fed(3, 4, text), screen(3, 4));
+            text.as_bytes().iter().for_each(|byte| pieces.process(&[*byte]));
+            assert_same(&everything(&pieces), &everything(&whole));
+            for screen in [&mut whole, &mut pieces] {
+                screen.resize(size);
+            }
+            assert_same(&everything(&pieces), &everything(&whole));
+            assert_eq!(whole.logical_lines().concat(), "abc中d", "{text:?}");
+        }
+    }
+}
