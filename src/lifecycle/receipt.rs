@@ -232,6 +232,11 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// Tells whether a KILL was delivered; one that the kernel refused, or that came too late, is none.
+    pub fn was_killed(&self) -> bool {
+        self.signals.iter().any(|sent| sent.signal == "KILL")
+    }
+
     /// Tells whether everything went as asked: it was observed dead, its host is closed, and nothing
     /// survived, stayed unverifiable, was refused or is still held. Decides exit code 3.
     pub fn is_clean(&self) -> bool {

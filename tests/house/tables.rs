@@ -9,8 +9,8 @@ fn before_tests(raw: &str) -> &str {
     inside.rfind("#[cfg(test)]").filter(|_| inside.len() < raw.len()).map_or(inside, |at| &inside[..at])
 }
 
-/// Files of the screen that hold what terminals send, or made-up data.
-const NO_VIEWS: [&str; 3] = ["fixtures", "tests", "glyph"];
+/// Files of the screen that hold what terminals send and take, or made-up data.
+const NO_VIEWS: [&str; 4] = ["fixtures", "tests", "glyph", "encode"];
 
 /// The screen draws what its table of glyphs names, in colours that have a role: no other character that is not
 /// ASCII stands in it, and no other file than the theme's names a colour.

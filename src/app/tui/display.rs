@@ -1,16 +1,19 @@
 //! Frames on their way to the terminal: only what differs from the last one is written, and nothing
 //! at all where nothing differs.
 
+mod encode;
+
 use std::io::Write as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use ratatui::backend::{Backend as _, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use super::notify::Notifier;
 use super::outlet::Outlet;
+
+pub use encode::encode;
 
 /// Most text that is put on the clipboard; terminals cut or ignore longer ones.
 const CLIPBOARD: usize = 100_000;
@@ -20,6 +23,8 @@ const CLIPBOARD: usize = 100_000;
 pub(super) struct Display {
     outlet: Outlet,
     shown: Buffer,
+    /// The frame before, whose memory the next one takes.
+    spare: Buffer,
     cursor: Option<Position>,
     /// The terminal does not show the last frame any more.
     forgotten: bool,
@@ -34,6 +39,7 @@ impl Display {
         Self {
             outlet,
             shown: Buffer::empty(Rect::ZERO),
+            spare: Buffer::empty(Rect::ZERO),
             cursor: None,
             forgotten: true,
             motion: false,
@@ -63,6 +69,14 @@ impl Display {
         self.motion = false;
     }
 
+    /// Returns an empty frame to draw the next one in.
+    pub(super) fn blank(&mut self, area: Rect) -> Buffer {
+        let mut buffer = std::mem::take(&mut self.spare);
+        buffer.resize(area);
+        buffer.reset();
+        buffer
+    }
+
     /// Shows a frame. Returns whether anything was written.
     pub(super) fn show(&mut self, next: Buffer, cursor: Option<Position>) -> bool {
         let mut bytes = Vec::new();
@@ -71,16 +85,10 @@ impl Display {
             self.shown = Buffer::empty(next.area);
             self.forgotten = false;
         }
-        let changes = self.shown.diff(&next);
-        if bytes.is_empty() && changes.is_empty() && cursor == self.cursor {
+        encode(&self.shown, &next, self.few, &mut bytes);
+        if bytes.is_empty() && cursor == self.cursor {
+            self.spare = next;
             return false;
-        }
-        if !changes.is_empty() {
-            // Writing to a vector cannot fail.
-            let _ignored = CrosstermBackend::new(&mut bytes).draw(changes.into_iter());
-            if self.few {
-                bytes = in_few_colours(&bytes);
-            }
         }
         let mut frame = Vec::with_capacity(bytes.len() + 64);
         // Synchronized output: terminals that know it show the frame at once.
@@ -91,7 +99,7 @@ impl Display {
         }
         frame.extend_from_slice(b"\x1b[?2026l");
         self.outlet.push(&frame);
-        self.shown = next;
+        self.spare = std::mem::replace(&mut self.shown, next);
         self.cursor = cursor;
         true
     }
@@ -129,49 +137,6 @@ impl Display {
     }
 }
 
-/// Asks for the first 16 colours as all terminals know it: `38;5;1` becomes `31`, `48;5;9` becomes `101`.
-///
-/// Cells hold no control characters, so every escape sequence here is one of the backend's.
-fn in_few_colours(bytes: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut rest = bytes;
-    while let Some(at) = rest.windows(2).position(|pair| pair == b"\x1b[") {
-        let (before, sequence) = rest.split_at(at + 2);
-        out.extend_from_slice(before);
-        let length = sequence.iter().position(|byte| (0x40..=0x7e).contains(byte)).unwrap_or(sequence.len());
-        let (body, after) = sequence.split_at(length);
-        if after.first() == Some(&b'm') {
-            out.extend_from_slice(old(body).as_bytes());
-        } else {
-            out.extend_from_slice(body);
-        }
-        rest = after;
-    }
-    out.extend_from_slice(rest);
-    out
-}
-
-fn old(parameters: &[u8]) -> String {
-    let parameters = String::from_utf8_lossy(parameters);
-    let mut parts = parameters.split(';').peekable();
-    let mut out: Vec<String> = Vec::new();
-    while let Some(part) = parts.next() {
-        if !(matches!(part, "38" | "48") && parts.peek() == Some(&"5")) {
-            out.push(part.to_owned());
-            continue;
-        }
-        parts.next();
-        let base = if part == "38" { 30 } else { 40 };
-        match parts.next().and_then(|index| index.parse::<u8>().ok()) {
-            Some(index @ 0..8) => out.push((base + index).to_string()),
-            Some(index @ 8..16) => out.push((base + 60 + index - 8).to_string()),
-            Some(index) => out.push(format!("{part};5;{index}")),
-            None => {}
-        }
-    }
-    out.join(";")
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -203,18 +168,6 @@ mod tests {
             String::from_utf8(std::mem::take(&mut *sink.0.lock().unwrap())).unwrap()
         };
         (display, take)
-    }
-
-    #[test]
-    fn few_colours_are_asked_for_as_all_terminals_know_it() {
-        for (bytes, expected) in [
-            (&b"\x1b[2;1H\x1b[38;5;2;49mx\x1b[0m"[..], &b"\x1b[2;1H\x1b[32;49mx\x1b[0m"[..]),
-            (b"\x1b[38;5;9;48;5;15my 38;5;1m", b"\x1b[91;107my 38;5;1m"),
-            (b"\x1b[1m\x1b[48;5;0m", b"\x1b[1m\x1b[40m"),
-            (b"plain", b"plain"),
-        ] {
-            assert_eq!(in_few_colours(bytes), expected, "{}", bytes.escape_ascii());
-        }
     }
 
     #[test]

@@ -10,7 +10,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use crossterm::event::Event as Input;
-use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use super::display::Display;
@@ -364,19 +363,19 @@ impl<'a> Loop<'a> {
             self.display.copy_bytes(&bytes);
         }
         let (cols, rows) = self.model.size;
-        let blank = || Buffer::empty(Rect::new(0, 0, cols, rows));
+        let area = Rect::new(0, 0, cols, rows);
         let screen = self.model.selected.as_ref().and_then(|session| self.cockpit.screen(session));
         let with_screen = screen.and_then(|screen| {
             contained(|| {
                 let screen = screen.lock().ok()?;
-                let mut buffer = blank();
+                let mut buffer = self.display.blank(area);
                 let cursor = view::draw(&self.model, Some(&*screen as &dyn Surface), &mut buffer);
                 Some((buffer, cursor))
             })?
         });
         // Without a screen, or with one whose emulator has panicked: it costs this one screen.
         let (buffer, cursor) = with_screen.unwrap_or_else(|| {
-            let mut buffer = blank();
+            let mut buffer = self.display.blank(area);
             let cursor = view::draw(&self.model, None, &mut buffer);
             (buffer, cursor)
         });

@@ -20,6 +20,7 @@ use palette::{
 };
 
 pub use palette::Depth;
+pub(super) use palette::number_of;
 pub use resolve::{Wishes, is_dumb};
 
 /// How much something matters.

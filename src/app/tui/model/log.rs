@@ -161,7 +161,7 @@ pub(in crate::app) fn receipt_line(receipt: &Receipt, who: &str) -> (Tone, Strin
         }
     }
     if receipt.escalated {
-        text.push_str(", by KILL");
+        text.push_str(if receipt.was_killed() { ", by KILL" } else { ", KILL was tried" });
     }
     if receipt.elapsed_ms > 0 {
         let _ignored = write!(text, " ({:.1} s)", Duration::from_millis(receipt.elapsed_ms).as_secs_f64());

@@ -110,27 +110,34 @@ fn nearest(color: Color, depth: Depth) -> Color {
 }
 
 fn rgb_of(color: Color) -> Option<[u8; 3]> {
-    match color {
-        Color::Indexed(index) => Some(indexed(index)),
-        Color::Rgb(red, green, blue) => Some([red, green, blue]),
-        Color::Reset => None,
-        Color::Black => Some(indexed(0)),
-        Color::Red => Some(indexed(1)),
-        Color::Green => Some(indexed(2)),
-        Color::Yellow => Some(indexed(3)),
-        Color::Blue => Some(indexed(4)),
-        Color::Magenta => Some(indexed(5)),
-        Color::Cyan => Some(indexed(6)),
-        Color::Gray => Some(indexed(7)),
-        Color::DarkGray => Some(indexed(8)),
-        Color::LightRed => Some(indexed(9)),
-        Color::LightGreen => Some(indexed(10)),
-        Color::LightYellow => Some(indexed(11)),
-        Color::LightBlue => Some(indexed(12)),
-        Color::LightMagenta => Some(indexed(13)),
-        Color::LightCyan => Some(indexed(14)),
-        Color::White => Some(indexed(15)),
+    if let Color::Rgb(red, green, blue) = color {
+        return Some([red, green, blue]);
     }
+    number_of(color).map(indexed)
+}
+
+/// Returns the number of a colour among the 256; a direct colour has none, nor has the terminal's own.
+pub(in crate::app::tui) const fn number_of(color: Color) -> Option<u8> {
+    Some(match color {
+        Color::Indexed(index) => index,
+        Color::Reset | Color::Rgb(..) => return None,
+        Color::Black => 0,
+        Color::Red => 1,
+        Color::Green => 2,
+        Color::Yellow => 3,
+        Color::Blue => 4,
+        Color::Magenta => 5,
+        Color::Cyan => 6,
+        Color::Gray => 7,
+        Color::DarkGray => 8,
+        Color::LightRed => 9,
+        Color::LightGreen => 10,
+        Color::LightYellow => 11,
+        Color::LightBlue => 12,
+        Color::LightMagenta => 13,
+        Color::LightCyan => 14,
+        Color::White => 15,
+    })
 }
 
 /// Returns what xterm shows for one of the 256 colours.

@@ -13,7 +13,10 @@ use super::{Surface, bars, dialog, list, screen, tree};
 /// Draws everything. Returns where the cursor is to be shown, if anywhere.
 pub fn draw(model: &Model, surface: Option<&dyn Surface>, buffer: &mut Buffer) -> Option<Position> {
     let layout = layout(model);
-    buffer.set_style(buffer.area, model.theme.base());
+    let base = model.theme.base();
+    for cell in &mut buffer.content {
+        cell.set_style(base);
+    }
     let mut cursor = None;
     if let Some(area) = layout.list {
         list::draw(model, area, buffer);

@@ -8,7 +8,7 @@ use super::super::glyph::DOT;
 use super::super::model::{History, Model};
 use super::super::theme::Tone;
 use super::palette::typed;
-use super::screen::cell;
+use super::screen::cells;
 
 /// Draws the text. Returns where the cursor is.
 pub(super) fn draw(model: &Model, history: &History, body: Rect, buffer: &mut Buffer) -> Option<Position> {
@@ -18,9 +18,7 @@ pub(super) fn draw(model: &Model, history: &History, body: Rect, buffer: &mut Bu
         let row = history.top + usize::from(index);
         // Matches are in order; those of this row begin at most a line before it.
         let first = matches.partition_point(|(_, to)| *to <= (row, 0));
-        history.frozen.visit(row, &mut |column, text, width, style| {
-            cell(buffer, body, Position::new(column, index), (text, width), style);
-        });
+        history.frozen.visit(row, &mut cells(buffer, body, index));
         for column in 0..body.width {
             let at = (row, column);
             let hit = matches[first..].iter().take_while(|(from, _)| *from <= at).find(|(_, to)| at < *to);

@@ -39,7 +39,8 @@ pub(super) fn lines(model: &Model, receipt: &Receipt, width: u16) -> Vec<Line<'s
         receipt.elapsed_ms
     );
     if receipt.escalated {
-        let _ignored = write!(how, " {DOT} KILL was needed");
+        let how_far = if receipt.was_killed() { "KILL was needed" } else { "KILL was tried" };
+        let _ignored = write!(how, " {DOT} {how_far}");
     }
     let _ignored = write!(how, " {DOT} host {}", if receipt.host_closed { "closed" } else { "still open" });
     if !receipt.containment.is_empty() {

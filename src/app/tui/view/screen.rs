@@ -1,8 +1,9 @@
 //! The terminal of the selected session.
 
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -57,9 +58,7 @@ pub(super) fn draw(model: &Model, area: Area, surface: Option<&dyn Surface>, buf
     let first = model.facts().map_or(0, |facts| facts.first_row(body.height, model.scroll));
     let size = surface.size();
     for index in 0..body.height.min(size.rows.saturating_sub(first)) {
-        surface.visit_row(model.scroll, first + index, &mut |column, text, width, style| {
-            cell(buffer, body, Position::new(column, index), (text, width), style);
-        });
+        surface.visit_row(model.scroll, first + index, &mut cells(buffer, body, index));
     }
     let typing = model.context() == Context::Terminal && !session.phase.is_over();
     let (row, column, visible) = surface.cursor();
@@ -68,35 +67,51 @@ pub(super) fn draw(model: &Model, area: Area, surface: Option<&dyn Surface>, buf
     (typing && visible && inside && model.scroll == 0).then(|| Position::new(body.x + column, body.y + row))
 }
 
-pub(super) fn cell(buffer: &mut Buffer, body: Rect, at: Position, (text, width): (&str, u8), style: CellStyle) {
-    if at.x >= body.width {
-        return;
+/// Returns what draws the cells of a row of an emulator, one by one, into a row of the body, which is
+/// blank. The body is within the buffer.
+pub(super) fn cells(buffer: &mut Buffer, body: Rect, index: u16) -> impl FnMut(u16, &str, u8, CellStyle) {
+    let row = usize::from(body.y + index - buffer.area.y) * usize::from(buffer.area.width);
+    let start = row + usize::from(body.x - buffer.area.x);
+    let row = buffer.content.get_mut(start..start + usize::from(body.width)).unwrap_or_default();
+    let mut last = (CellStyle::default(), of_session(CellStyle::default()));
+    move |column, text, width, style| {
+        if style != last.0 {
+            last = (style, of_session(style));
+        }
+        cell(row, usize::from(column), (text, width), last.1);
     }
-    let (x, y) = (body.x + at.x, body.y + at.y);
+}
+
+fn cell(row: &mut [Cell], column: usize, (text, width): (&str, u8), style: Style) {
     // Half of a wide character cannot be drawn.
-    let fits = at.x + u16::from(width.max(1)) <= body.width;
-    let symbol = if fits { clean(text) } else { " ".into() };
-    // The emulator and the width table may differ about a character; the grid is the emulator's.
-    let symbol = if symbol.width() > usize::from(width.max(1)) { "?".into() } else { symbol };
-    if let Some(cell) = buffer.cell_mut((x, y)) {
-        cell.set_symbol(&symbol).set_style(of_session(style));
+    let fits = column + usize::from(width.max(1)) <= row.len();
+    let Some(cell) = row.get_mut(column) else { return };
+    let symbol = if fits { drawable(text, width) } else { " ".into() };
+    if symbol != " " {
+        cell.set_symbol(&symbol);
     }
+    cell.set_style(style);
     if width == 2
         && fits
-        && let Some(cell) = buffer.cell_mut((x + 1, y))
+        && let Some(cell) = row.get_mut(column + 1)
     {
-        cell.set_symbol(" ").set_style(of_session(style));
+        cell.set_style(style);
     }
 }
 
 /// What a cell holds is foreign text: nothing of it may steer our terminal or reorder what is read.
-fn clean(text: &str) -> std::borrow::Cow<'_, str> {
+fn drawable(text: &str, width: u8) -> Cow<'_, str> {
+    if matches!(text.as_bytes(), [b' '..=b'~']) {
+        return text.into();
+    }
     if text.is_empty() {
         return " ".into();
     }
     match crate::text::escape(text) {
-        std::borrow::Cow::Borrowed(text) => text.into(),
-        std::borrow::Cow::Owned(_) => " ".into(),
+        // The emulator and the width table may differ about a character; the grid is the emulator's.
+        Cow::Borrowed(text) if text.width() > usize::from(width.max(1)) => "?".into(),
+        Cow::Borrowed(text) => text.into(),
+        Cow::Owned(_) => " ".into(),
     }
 }
 
