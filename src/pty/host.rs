@@ -66,6 +66,7 @@ pub trait Sink: Send + 'static {
 enum Ask {
     Write(Vec<u8>),
     Resume,
+    Calm(bool),
     Close,
 }
 
@@ -104,6 +105,7 @@ impl Pty {
             sink,
             typed: VecDeque::new(),
             ended: Arc::clone(&ended),
+            calm: false,
         };
         let thread =
             std::thread::Builder::new().name("pty".into()).stack_size(512 << 10).spawn(move || reader.run())?;
@@ -158,6 +160,12 @@ impl Pty {
         self.ask(Ask::Resume);
     }
 
+    /// Reads with pauses, or no longer: while a session is ended, what it prints without end costs those who end it
+    /// no more than a part of a processor. Nothing is lost.
+    pub fn calm(&self, is_calm: bool) {
+        self.ask(Ask::Calm(is_calm));
+    }
+
     fn close(&self) {
         self.ask(Ask::Close);
         if let Some(reader) = lock(&self.reader).take() {
@@ -194,10 +202,16 @@ struct Reader<S> {
     sink: S,
     typed: VecDeque<u8>,
     ended: Arc<AtomicBool>,
+    calm: bool,
 }
 
 /// Read at most this much before the screen is painted and the keyboard is looked at.
 const CHUNK: usize = 64 << 10;
+/// What the kernel may hold of a terminal's output is less than this many chunks (64 KiB in `tty_buffer.c`, and a
+/// page of the line discipline).
+const LEFT_CHUNKS: usize = 4;
+/// The pause after each chunk of a session that is being ended.
+const PAUSE: Duration = Duration::from_millis(4);
 /// What may wait to be read by the session; a program that never reads its input gets no more.
 const TYPED_MAX: usize = 1 << 20;
 
@@ -215,13 +229,19 @@ impl<S: Sink> Reader<S> {
                 break;
             }
             match self.read(&mut buffer) {
-                Read::Some(length) => self.take(&buffer[..length]),
+                Read::Some(length) => {
+                    self.take(&buffer[..length]);
+                    if self.calm && length == buffer.len() {
+                        std::thread::sleep(PAUSE);
+                    }
+                }
                 Read::Nothing => {}
                 Read::Ended => self.ended.store(true, Ordering::Release),
             }
         }
-        // What was printed before the close is still in the kernel.
-        while let Read::Some(length) = self.read(&mut buffer) {
+        // What was printed before the close is still in the kernel. Whoever lives on may print for ever.
+        for _ in 0..LEFT_CHUNKS {
+            let Read::Some(length) = self.read(&mut buffer) else { break };
             self.take(&buffer[..length]);
         }
     }
@@ -244,6 +264,7 @@ impl<S: Sink> Reader<S> {
                 Ok(Ask::Write(bytes)) if self.typed.len() + bytes.len() <= TYPED_MAX => self.typed.extend(bytes),
                 Ok(Ask::Write(_)) => {}
                 Ok(Ask::Resume) => self.ended.store(false, Ordering::Release),
+                Ok(Ask::Calm(is_calm)) => self.calm = is_calm,
                 Ok(Ask::Close) | Err(mpsc::TryRecvError::Disconnected) => return false,
                 Err(mpsc::TryRecvError::Empty) => break,
             }
@@ -295,5 +316,88 @@ impl<S: Sink> Reader<S> {
             self.sink.notice(notice);
         }
         self.sink.changed();
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::pty::screen::HistoryLimit;
+
+    struct Nobody;
+
+    impl Sink for Nobody {
+        fn changed(&mut self) {}
+        fn notice(&mut self, _: Notice) {}
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    fn start() -> (Pty, std::fs::File) {
+        let size = Size::clamped(5, 40);
+        let pair = PtyPair::open(size).unwrap();
+        let slave = std::fs::File::from(pair.slave().unwrap());
+        let pty = Pty::start(pair, Screen::new(size, HistoryLimit::default()), None, Nobody).unwrap();
+        (pty, slave)
+    }
+
+    fn shows(pty: &Pty, text: &str) -> bool {
+        let mut shown = String::new();
+        let screen = pty.screen();
+        let screen = screen.lock().unwrap();
+        for row in 0..5 {
+            screen.visit_row(0, row, &mut |_, text, _, _| shown.push_str(text));
+        }
+        shown.contains(text)
+    }
+
+    fn eventually(what: &str, is_so: impl Fn() -> bool) {
+        let until = std::time::Instant::now() + PATIENCE;
+        while !is_so() {
+            assert!(std::time::Instant::now() < until, "{what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// A survivor that holds the slave may print for ever; the session is closed all the same.
+    #[test]
+    fn a_close_does_not_wait_for_the_end_of_the_output() {
+        let wake = Arc::new(eventfd(1, EventfdFlags::NONBLOCK).unwrap());
+        let (asks, inbox) = mpsc::channel();
+        let size = Size::clamped(5, 40);
+        let mut reader = Reader {
+            // There is always more to read.
+            master: Arc::new(std::fs::File::open("/dev/zero").unwrap().into()),
+            wake,
+            inbox,
+            screen: Arc::new(Mutex::new(Screen::new(size, HistoryLimit::default()))),
+            log: None,
+            sink: Nobody,
+            typed: VecDeque::new(),
+            ended: Arc::default(),
+            calm: false,
+        };
+        asks.send(Ask::Close).unwrap();
+        let (closed, is_closed) = mpsc::channel();
+        std::thread::spawn(move || {
+            reader.run();
+            closed.send(()).unwrap();
+        });
+        is_closed.recv_timeout(PATIENCE).expect("it reads on");
+    }
+
+    #[test]
+    fn who_reads_with_pauses_reads_everything() {
+        use std::io::Write as _;
+        let (pty, mut slave) = start();
+        pty.calm(true);
+        let printer = std::thread::spawn(move || {
+            slave.write_all(&vec![b'x'; 600_000]).unwrap();
+            slave.write_all(b"\r\nthe end").unwrap();
+            slave
+        });
+        eventually("the end is not read", || shows(&pty, "the end"));
+        drop(printer.join().unwrap());
     }
 }

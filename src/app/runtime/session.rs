@@ -143,7 +143,27 @@ pub(super) struct Sampled {
 /// How long a row stays after its process is gone.
 pub(super) const GONE_SHOWN: Duration = Duration::from_secs(4);
 
+/// While it is there, the output of a session is read with pauses.
+#[derive(Debug)]
+pub(super) struct Calm<'a>(&'a Session);
+
+impl Drop for Calm<'_> {
+    fn drop(&mut self) {
+        if let Some(owned) = &self.0.pty {
+            owned.pty.calm(false);
+        }
+    }
+}
+
 impl Session {
+    /// Leaves the processors to those who end the session, whatever it prints.
+    pub(super) fn calm(&self) -> Calm<'_> {
+        if let Some(owned) = &self.pty {
+            owned.pty.calm(true);
+        }
+        Calm(self)
+    }
+
     pub(super) fn new(tether: Tether, request: Option<LaunchRequest>, pty: Option<OwnedPty>) -> Option<Arc<Self>> {
         let kind = Kind::ALL.into_iter().find(|kind| kind.name() == tether.kind)?;
         let host = [HostKind::Pty, HostKind::Tmux].into_iter().find(|host| host.name() == tether.host)?;

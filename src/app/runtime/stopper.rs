@@ -187,10 +187,12 @@ impl Inner {
     pub(super) fn stop_owned(self: &Arc<Self>) -> Vec<Receipt> {
         self.release_holds();
         let owned: Vec<_> = self.all().into_iter().filter(|s| s.pty.is_some() && !s.state().settled).collect();
+        // All of them before the first is ended.
+        let _calm: Vec<_> = owned.iter().map(|session| session.calm()).collect();
         let threads: Vec<_> = owned
-            .into_iter()
+            .iter()
             .map(|session| {
-                let inner = Arc::clone(self);
+                let (inner, session) = (Arc::clone(self), Arc::clone(session));
                 std::thread::spawn(move || inner.end(&session, How::default()))
             })
             .collect();
@@ -207,6 +209,7 @@ impl Inner {
         let timeout = how.timeout_s.map(stop_timeout).transpose()?;
         let begun = Instant::now();
         let _turn = session.stopping.lock();
+        let _calm = (!how.dry_run).then(|| session.calm());
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
         // Said before the lock is taken, or our own lock would look like somebody else's stop.
         let _lock = if how.dry_run {

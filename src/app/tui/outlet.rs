@@ -14,6 +14,9 @@ use nix::sys::signal::{SigSet, Signal};
 /// Most bytes that are kept for a terminal that does not read.
 const LIMIT: usize = 4 << 20;
 
+/// How long a write that has been under way for long already is waited for.
+const LAST_MOMENT: Duration = Duration::from_millis(10);
+
 /// The way out. Clones share the same thread.
 #[derive(Clone, Debug)]
 pub(super) struct Outlet {
@@ -29,7 +32,8 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     queue: Vec<u8>,
-    writing: bool,
+    /// Since when a write is under way.
+    writing: Option<Instant>,
     closed: bool,
 }
 
@@ -45,7 +49,7 @@ impl Outlet {
     /// Tells whether everything has been written.
     pub(super) fn is_idle(&self) -> bool {
         let state = self.lock();
-        state.queue.is_empty() && !state.writing
+        state.queue.is_empty() && state.writing.is_none()
     }
 
     /// Adds bytes. They are dropped when the outlet is closed, or when far too many wait already.
@@ -57,11 +61,12 @@ impl Outlet {
         }
     }
 
-    /// Waits until everything has been written, at most for `limit`. Returns whether it has.
+    /// Waits until everything has been written, at most for `limit`. Returns whether it has. A terminal that has not
+    /// read for some time already has used it up.
     pub(super) fn drain(&self, limit: Duration) -> bool {
-        let until = Instant::now() + limit;
         let mut state = self.lock();
-        while !state.queue.is_empty() || state.writing {
+        let until = Instant::now() + patience(limit, state.writing.map(|since| since.elapsed()));
+        while !state.queue.is_empty() || state.writing.is_some() {
             let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) else {
                 return false;
             };
@@ -81,6 +86,11 @@ impl Outlet {
     }
 }
 
+/// Returns how much of a time to wait is left after a write has been under way for so long.
+fn patience(limit: Duration, under_way: Option<Duration>) -> Duration {
+    limit.saturating_sub(under_way.unwrap_or_default()).max(LAST_MOMENT.min(limit))
+}
+
 fn write_all(shared: &Shared, mut sink: impl Write, on_idle: impl Fn()) {
     // In the background a write must not stop the whole program, where the terminal is set to
     // `tostop`: blocked, SIGTTOU lets the write pass (tty_check_change in the kernel's tty_jobctrl.c).
@@ -97,13 +107,13 @@ fn write_all(shared: &Shared, mut sink: impl Write, on_idle: impl Fn()) {
             return;
         }
         let bytes = std::mem::take(&mut state.queue);
-        state.writing = true;
+        state.writing = Some(Instant::now());
         drop(state);
         // A terminal that is gone takes nothing; the reader notices and ends the program.
         let _ignored = sink.write_all(&bytes).and_then(|()| sink.flush());
         let idle = {
             let mut state = lock();
-            state.writing = false;
+            state.writing = None;
             state.queue.is_empty()
         };
         shared.changed.notify_all();
@@ -158,6 +168,15 @@ mod tests {
         go.send(()).unwrap();
         assert!(outlet.drain(Duration::from_secs(5)));
         idles.recv().unwrap();
+    }
+
+    #[test]
+    fn who_has_waited_already_waits_a_moment_more() {
+        let ms = Duration::from_millis;
+        for (under_way, expected) in [(None, 120), (Some(20), 100), (Some(115), 10), (Some(5000), 10)] {
+            assert_eq!(patience(ms(120), under_way.map(ms)), ms(expected), "{under_way:?}");
+        }
+        assert_eq!(patience(ms(3), Some(ms(50))), ms(3));
     }
 
     #[test]
