@@ -29,6 +29,7 @@ mod kept;
 mod llama;
 mod managers;
 mod needs;
+mod nvml;
 mod oracle;
 mod orphans;
 mod others;

@@ -1,15 +1,18 @@
 //! Sessions whose command starts a container: the client is theirs, the container is not, so that a stop looks
 //! whether it went with its client.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::gpu::Had;
 use super::probe::holder;
 use super::session::Session;
 use crate::app::contract::CommandLine;
 use crate::app::phase::{Container, container};
+use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
 use crate::lifecycle::receipt::{Receipt, StillHeld};
 use crate::text;
@@ -19,10 +22,15 @@ const GIVE_BACK: Duration = Duration::from_secs(2);
 
 impl Inner {
     /// Looks what a stop did not bring back, beyond the ports of the members.
-    pub(super) fn check_brought_back(&self, session: &Arc<Session>, receipt: &mut Receipt) {
+    pub(super) fn check_brought_back(
+        &self,
+        session: &Arc<Session>,
+        had: &BTreeMap<Identity, Had>,
+        receipt: &mut Receipt,
+    ) {
         let begun = Instant::now();
         self.check_container(session, receipt);
-        self.check_gpus(session, receipt);
+        self.check_gpus(session, had, receipt);
         receipt.elapsed_ms += u64::try_from(begun.elapsed().as_millis()).unwrap_or_default();
     }
 

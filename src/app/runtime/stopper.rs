@@ -265,6 +265,7 @@ impl Inner {
             sweep: false,
             hold: None,
         };
+        let gpus = self.gpu_memory_of(session);
         let outcome = self.stop_held(session, order, &mut host, &guard);
         let mut receipt = match outcome {
             Ok(receipt) => receipt,
@@ -279,7 +280,7 @@ impl Inner {
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
         if !how.dry_run {
-            self.check_brought_back(session, &mut receipt);
+            self.check_brought_back(session, &gpus, &mut receipt);
         }
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
         let mut told = how.dry_run;
