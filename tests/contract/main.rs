@@ -35,6 +35,7 @@ mod orphans;
 mod others;
 mod pipes;
 mod plain;
+mod podman;
 mod preflight;
 mod printed;
 mod resources;

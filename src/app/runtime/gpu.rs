@@ -32,11 +32,11 @@ const SHOWN: usize = 80;
 
 /// What was last answered: bytes by member.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<Identity, Had>);
+pub(super) struct Known(BTreeMap<Identity, Memory>);
 
 /// What a member has.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Had {
+pub(super) struct Memory {
     bytes: u64,
     /// NVIDIA's tools told of it, so that only they can tell whether it came back.
     by_nvidia: bool,
@@ -44,7 +44,7 @@ pub(super) struct Had {
 
 /// The answer to one question.
 struct Answer {
-    used: BTreeMap<Pid, Had>,
+    used: BTreeMap<Pid, Memory>,
     /// Why NVIDIA's tools told nothing.
     silence: Option<Silence>,
 }
@@ -74,7 +74,7 @@ impl Inner {
         };
         let sessions = self.all();
         let members: Vec<Identity> = sessions.iter().flat_map(live).collect();
-        let members: BTreeMap<Identity, Had> = if members.is_empty() {
+        let members: BTreeMap<Identity, Memory> = if members.is_empty() {
             self.nvidia.lock().unwrap_or_else(PoisonError::into_inner).rest();
             BTreeMap::new()
         } else {
@@ -105,7 +105,7 @@ impl Inner {
     }
 
     /// Returns what the members of a session were last seen to have.
-    pub(super) fn gpu_memory_of(&self, session: &Session) -> BTreeMap<Identity, Had> {
+    pub(super) fn gpu_memory_of(&self, session: &Session) -> BTreeMap<Identity, Memory> {
         let known = self.gpu.lock().unwrap_or_else(PoisonError::into_inner);
         let state = session.state();
         let members = state.sample.rows.keys();
@@ -123,13 +123,13 @@ impl Inner {
         nvidia.retain(|pid, _| pids.contains(pid));
         let told: BTreeSet<Pid> = nvidia.keys().copied().collect();
         let drm = drm_memory(&self.inspector, pids, &told);
-        let mut used: BTreeMap<Pid, Had> =
-            drm.into_iter().map(|(pid, bytes)| (pid, Had { bytes, by_nvidia: false })).collect();
+        let mut used: BTreeMap<Pid, Memory> =
+            drm.into_iter().map(|(pid, bytes)| (pid, Memory { bytes, by_nvidia: false })).collect();
         for (pid, bytes) in nvidia {
             let before = used.remove(&pid).map_or(0, |had| had.bytes);
             // A sum with an unknown part is unknown, and 0 of a process that a GPU knows is no figure either.
             if let Some(bytes) = bytes.map(|bytes| bytes.saturating_add(before)).filter(|bytes| *bytes > 0) {
-                used.insert(pid, Had { bytes, by_nvidia: true });
+                used.insert(pid, Memory { bytes, by_nvidia: true });
             }
         }
         Answer { used, silence }
@@ -173,7 +173,7 @@ impl Inner {
 
     /// Looks whether a stop brought the GPU memory back, and writes down what it did not. A driver may take a moment
     /// over the memory of a process that has ended.
-    pub(super) fn check_gpus(&self, session: &Session, had: &BTreeMap<Identity, Had>, receipt: &mut Receipt) {
+    pub(super) fn check_gpus(&self, session: &Session, had: &BTreeMap<Identity, Memory>, receipt: &mut Receipt) {
         if had.is_empty() && session.kind != Kind::Serve {
             return;
         }
@@ -193,7 +193,7 @@ impl Inner {
         let until = Instant::now() + GIVE_BACK;
         loop {
             let Answer { used, silence } = self.gpu_memory(asked.keys().copied());
-            let judge = |(pid, had): (Pid, Had)| {
+            let judge = |(pid, had): (Pid, Memory)| {
                 let (identity, command) = &asked[&pid];
                 (pid, had.bytes, identity.as_ref().map(|identity| verify(identity, &self.inspector).kind), command)
             };
@@ -224,10 +224,10 @@ impl Inner {
 }
 
 /// Says what of the memory that was seen before came back, and of what nobody can tell it.
-fn came_back(had: &BTreeMap<Identity, Had>, held: &BTreeSet<Pid>, silence: Option<&Silence>) -> Vec<String> {
+fn came_back(had: &BTreeMap<Identity, Memory>, held: &BTreeSet<Pid>, silence: Option<&Silence>) -> Vec<String> {
     let gone = had.iter().filter(|(member, _)| !held.contains(&member.pid)).map(|(_, had)| had);
-    let (untold, back): (Vec<&Had>, Vec<&Had>) = gone.partition(|had| had.by_nvidia && silence.is_some());
-    let sum = |all: Vec<&Had>| Some(all.iter().map(|had| had.bytes).sum::<u64>()).filter(|sum| *sum > 0).map(bytes);
+    let (untold, back): (Vec<&Memory>, Vec<&Memory>) = gone.partition(|had| had.by_nvidia && silence.is_some());
+    let sum = |all: Vec<&Memory>| Some(all.iter().map(|had| had.bytes).sum::<u64>()).filter(|sum| *sum > 0).map(bytes);
     let reason = silence.map(Silence::reason).unwrap_or_default();
     let untold = sum(untold)
         .map(|size| format!("nobody can tell whether {size} of GPU memory came back: {}", text::escape(reason)));
@@ -241,11 +241,11 @@ mod tests {
 
     #[test]
     fn what_came_back_is_told_apart_from_what_nobody_can_tell() {
-        let had = |all: &[(i32, u64, bool)]| -> BTreeMap<Identity, Had> {
+        let had = |all: &[(i32, u64, bool)]| -> BTreeMap<Identity, Memory> {
             let one = |(pid, bytes, by_nvidia): &(i32, u64, bool)| {
                 let token = StartToken::Ps { lstart: "x".into() };
                 let pid = Pid::new(*pid).expect("a pid");
-                (Identity { pid, token, pidfd_inode: None }, Had { bytes: *bytes, by_nvidia: *by_nvidia })
+                (Identity { pid, token, pidfd_inode: None }, Memory { bytes: *bytes, by_nvidia: *by_nvidia })
             };
             all.iter().map(one).collect()
         };
