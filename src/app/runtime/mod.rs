@@ -39,6 +39,7 @@ mod reaper;
 mod restarts;
 mod sampler;
 mod save;
+mod script;
 mod serving;
 mod session;
 mod stopper;
