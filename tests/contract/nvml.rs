@@ -215,6 +215,12 @@ fn a_library_that_fails_leaves_the_word_to_nvidia_smi() {
     gpus.say("0 fails 4\n1 fails 4\n");
     let (state, detail) = gpus.doctor();
     assert!(state == "warn" && detail.contains("permission"), "{detail}");
+    // The loader looks into no working directory.
+    fs::copy(rig.path("lib/libnvidia-ml.so.1"), rig.work().join("libnvidia-ml.so.1")).unwrap();
+    let answer = rig.json(&["doctor"]);
+    let checks = answer["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["name"] == "GPU memory").unwrap();
+    assert!(!check["detail"].as_str().unwrap().contains("cannot be loaded"), "{check}");
     fs::write(rig.path("lib/libnvidia-ml.so.1"), "no library").unwrap();
     let (state, detail) = gpus.doctor();
     assert!(state == "warn" && detail.starts_with("nvidia-smi: libnvidia-ml.so.1 cannot be loaded"), "{detail}");

@@ -234,8 +234,9 @@ fn can_be_found() -> bool {
     // The last one is where NixOS has drivers, which programs there know by themselves.
     const DIRECTORIES: [&str; 6] =
         ["/lib", "/usr/lib", "/lib64", "/usr/lib64", "/usr/local/lib", "/run/opengl-driver/lib"];
-    let named = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let mut named = std::env::split_paths(&named);
+    // Where it is not set, or empty, no directory is named, nor is the working directory.
+    let named = std::env::var_os("LD_LIBRARY_PATH").filter(|named| !named.is_empty());
+    let mut named = named.iter().flat_map(std::env::split_paths);
     let is_there = |directory: &Path| directory.join(LIBRARY).exists();
     named.any(|directory| is_there(&directory))
         || DIRECTORIES.iter().any(|directory| is_there(Path::new(directory)))
