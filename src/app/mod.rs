@@ -19,6 +19,7 @@ mod follow;
 mod foreground;
 mod notice;
 mod notify;
+mod nvml;
 pub mod paths;
 pub mod phase;
 mod plain;
@@ -35,3 +36,6 @@ pub const COCKPIT: &str = "__cockpit";
 
 /// The hidden subcommand that writes what tmux pipes to it into a session's log.
 pub const LOG_WRITER: &str = "__log";
+
+/// The hidden subcommand that asks NVIDIA's library for the GPU memory of processes.
+const NVML: &str = "__nvml";

@@ -21,7 +21,7 @@ use super::runtime::{Runtime, Setup};
 use super::tui::job::{self, Link};
 use super::tui::keymap;
 use super::tui::{self, Cockpit, Memory, Notifier, OnStuck, Options, Theme, UiEvent, Wishes};
-use super::{COCKPIT, LOG_WRITER, batch, cli, plain, schema};
+use super::{COCKPIT, LOG_WRITER, NVML, batch, cli, plain, schema};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::regular;
@@ -41,6 +41,9 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
     }
     if arguments.get(1).is_some_and(|first| first == warden::NOTICE) {
         return super::notice::run(&arguments[2..]);
+    }
+    if arguments.get(1).is_some_and(|first| first == NVML) {
+        return super::nvml::run();
     }
     hear_signals();
     let Ok(link) = take_link(&mut arguments) else { return Exit::Usage.code() };

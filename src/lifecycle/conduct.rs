@@ -85,6 +85,7 @@ pub fn conduct(
     let mut shell = Shell::new(stage.hold);
     shell.take_in(captured);
     let mut teardown = Teardown::new(ladder, targets).with_cgroup(stage.leaf.is_some());
+    shell.name_tenders(&mut teardown);
     let (mut timed_out, mut held) = (false, None);
     loop {
         let now = Instant::now();
@@ -108,10 +109,13 @@ pub fn conduct(
             Step::Rescan(depth) => {
                 let targets;
                 (targets, complete) = shell.look(depth, rescan, stage);
+                shell.name_tenders(&mut teardown);
                 teardown.handle(Event::Scanned { members: targets, complete });
             }
             Step::Empty => {
-                for event in shell.empty(rescan, stage) {
+                let events = shell.empty(rescan, stage);
+                shell.name_tenders(&mut teardown);
+                for event in events {
                     teardown.handle(event);
                 }
             }
@@ -160,6 +164,13 @@ impl Shell {
             signals: Vec::new(),
             waiting: Waiting::new(hold),
             bare: Vec::new(),
+        }
+    }
+
+    /// Says who of them comes last.
+    fn name_tenders(&self, teardown: &mut Teardown) {
+        for (identity, _) in self.members.iter().filter(|(_, member)| member.tends) {
+            teardown.handle(Event::Tends(identity.clone()));
         }
     }
 

@@ -29,6 +29,7 @@ pub mod spawn;
 pub mod stop;
 pub mod store;
 pub mod teardown;
+mod tender;
 pub mod tether;
 pub mod tree;
 pub mod verdict;

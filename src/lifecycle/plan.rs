@@ -73,6 +73,10 @@ pub(super) fn rows(captured: &Captured, ladder: &Ladder) -> Vec<PlanRow> {
 fn member_row(member: &Member, ladder: &Ladder) -> PlanRow {
     let first = if ladder.force { "KILL" } else { ladder.first.first().map_or("TERM", |signal| signal.name()) };
     let (signal, reason) = match &member.fate {
+        Fate::End if member.tends => (
+            Some("KILL".to_owned()),
+            format!("{}; tends a container: only if it does not end after it", because(member)),
+        ),
         Fate::End => (Some(first.to_owned()), because(member)),
         Fate::Keep(what) => (None, format!("kept: {what}")),
         Fate::Report => (None, "reported: it left the tree".to_owned()),
@@ -116,6 +120,8 @@ pub(super) fn newcomers(captured: &Captured, confirmed: &[Identity], chosen: &[I
 
 #[cfg(test)]
 mod tests {
+    use super::super::kill::Signal;
+    use super::super::teardown::GRACE;
     use super::*;
 
     fn pid(raw: i32) -> Pid {
@@ -139,6 +145,15 @@ mod tests {
     /// The same number, but another process.
     fn reused(identity: &Identity) -> Identity {
         Identity { token: "procfs:b:6".parse().expect("token"), ..identity.clone() }
+    }
+
+    #[test]
+    fn who_tends_a_container_is_shown_with_the_signal_that_it_may_get() {
+        let mut tender = Member::stand_in(pid(70), &[Membership::Reparented], Fate::End);
+        tender.tends = true;
+        let row = member_row(&tender, &Ladder::server(Signal::Term, GRACE));
+        assert_eq!(row.signal.as_deref(), Some("KILL"));
+        assert_eq!(row.reason, "came back to the warden; tends a container: only if it does not end after it");
     }
 
     #[test]

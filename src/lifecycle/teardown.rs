@@ -7,9 +7,11 @@
 //! The rungs: the first signals (TERM, or HUP+TERM, then CONT), a grace, then rounds of KILL until two
 //! looks add nothing. From the second round on the members are stopped first, so that a fork ring stands
 //! still while it is killed; where the session has a cgroup of its own, that is emptied at once instead. Before every escalation the process table is read again.
+//! Who tends a container gets no first signal, and the KILL of a later round than the others, so that it can put the
+//! container away.
 //! A person can hold it before KILL: while it is held the grace does not end, and whoever ends by himself ends it as usual.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::identity::Identity;
@@ -76,6 +78,8 @@ pub enum Event {
     Undeliverable(Identity, String),
     /// It was observed dead.
     Exited(Identity),
+    /// It ends by itself after the others: it comes last.
+    Tends(Identity),
     /// A person holds it before KILL, until this moment at the longest.
     Held(Instant),
     /// Nobody holds it any more.
@@ -169,6 +173,10 @@ pub struct Teardown {
     cgroup: bool,
     /// The grace does not end before.
     held: Option<Instant>,
+    /// Who comes last.
+    tenders: BTreeSet<Identity>,
+    /// The last round of KILL left them out.
+    spared: bool,
 }
 
 impl Teardown {
@@ -189,6 +197,8 @@ impl Teardown {
             deaths_before: 0,
             cgroup: false,
             held: None,
+            tenders: BTreeSet::new(),
+            spared: false,
         };
         teardown.add(targets);
         teardown
@@ -231,7 +241,7 @@ impl Teardown {
             match self.phase {
                 Phase::First if !self.queued => {
                     let first = self.ladder.first.clone();
-                    self.enqueue(&first, |state| matches!(state, State::Alive { signalled: false, .. }));
+                    self.enqueue(&first, |state| matches!(state, State::Alive { signalled: false, .. }), true);
                 }
                 Phase::First => {
                     let until = *self.deadline.get_or_insert(now + self.ladder.grace);
@@ -267,7 +277,7 @@ impl Teardown {
                     self.enter(Phase::Window { round, until: now + self.ladder.kill_window });
                 }
                 Phase::Stop { round } if self.queued => self.enter(Phase::LookStopped { round }),
-                Phase::Stop { .. } => self.enqueue(&[Signal::Stop], may_live),
+                Phase::Stop { .. } => self.enqueue(&[Signal::Stop], may_live, false),
                 // Held while the look before it was under way.
                 Phase::Kill { round: 1 } if !self.queued && !self.ladder.force && now < self.grace_end(now) => {
                     self.enter(Phase::Grace { until: now, next_look: now + FIRST_LOOK, pause: FIRST_LOOK });
@@ -275,9 +285,13 @@ impl Teardown {
                 Phase::Kill { round } if self.queued => {
                     self.enter(Phase::Window { round, until: now + self.ladder.kill_window });
                 }
-                Phase::Kill { .. } => {
+                Phase::Kill { round } => {
                     self.begin_round();
-                    self.enqueue(&[Signal::Kill], may_live);
+                    let living = self.targets.iter().filter(|(_, state)| may_live(state));
+                    let (last, first): (Vec<_>, Vec<_>) =
+                        living.map(|(identity, _)| identity).partition(|identity| self.tenders.contains(identity));
+                    self.spared = round == 1 && !last.is_empty() && !first.is_empty();
+                    self.enqueue(&[Signal::Kill], may_live, self.spared);
                 }
                 Phase::Window { round, until } if now >= until || !self.any_killable() => {
                     // Deaths are progress: a fork ring is emptied faster than it grows, but not at once.
@@ -322,6 +336,9 @@ impl Teardown {
                     *state = State::Alive { signalled, blocked: Some(reason) };
                 }
             }
+            Event::Tends(identity) => {
+                self.tenders.insert(identity);
+            }
             Event::Held(until) => self.held = Some(until),
             Event::Released => self.held = None,
             Event::Spared => {
@@ -344,7 +361,8 @@ impl Teardown {
             }
             Phase::Look { then: Then::Kill { round, stuck } } => {
                 // A second KILL does nothing to whom the first could not end or could not reach.
-                let hopeless = round > 1 && !newcomers && !self.cgroup && (stuck || !self.any_killable());
+                let in_vain = stuck || !self.any_killable();
+                let hopeless = round > 1 && !newcomers && !self.cgroup && !self.spared && in_vain;
                 let spent = round > ROUNDS_MAX || self.rounds >= ROUNDS_TOTAL;
                 let unknown = |state: &State| matches!(state, State::Denied(OutcomeKind::Unverifiable, _));
                 let nobody = complete && self.alive().is_empty() && (round > 1 || !self.targets.values().any(unknown));
@@ -387,8 +405,9 @@ impl Teardown {
         self.queued = false;
     }
 
-    fn enqueue(&mut self, signals: &[Signal], whom: impl Fn(&State) -> bool) {
-        let targets = self.targets.iter().filter(|(_, state)| whom(state));
+    fn enqueue(&mut self, signals: &[Signal], whom: impl Fn(&State) -> bool, spares: bool) {
+        let comes = |identity: &Identity| !(spares && self.tenders.contains(identity));
+        let targets = self.targets.iter().filter(|(identity, state)| comes(identity) && whom(state));
         let pairs = targets.flat_map(|(identity, _)| signals.iter().map(move |signal| (identity.clone(), *signal)));
         self.queue = pairs.collect();
         self.queue.reverse();

@@ -21,6 +21,7 @@ use super::kept;
 use super::leaf::Leaf;
 use super::receipt::Membership;
 pub use super::scope::{Depth, Scope};
+use super::tender::Tenders;
 use super::verdict::VerdictKind;
 
 /// One process that belongs to a session.
@@ -33,6 +34,8 @@ pub struct Member {
     argv: OnceCell<Vec<Vec<u8>>>,
     /// What is to become of it.
     pub fate: Fate,
+    /// It tends a container, and ends by itself after that has ended: a teardown comes to it last.
+    pub tends: bool,
 }
 
 impl Member {
@@ -52,7 +55,7 @@ impl Member {
     /// Returns a member with this number of which nothing else is real.
     pub(super) fn stand_in(pid: Pid, membership: &[Membership], fate: Fate) -> Self {
         let pinned = Pinned::stand_in(tests::process(pid.raw(), 1, pid.raw()));
-        Self { pinned, membership: membership.iter().copied().collect(), argv: OnceCell::new(), fate }
+        Self { pinned, membership: membership.iter().copied().collect(), argv: OnceCell::new(), fate, tends: false }
     }
 }
 
@@ -385,14 +388,17 @@ fn look(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector) -> (C
     let mut supervisors = Vec::new();
     for pid in roots.front.into_iter().chain(roots.warden) {
         if let Some(pinned) = pins.remove(&pid) {
-            supervisors.push(Member { pinned, membership: BTreeSet::new(), argv: OnceCell::new(), fate: Fate::End });
+            let (membership, argv) = (BTreeSet::new(), OnceCell::new());
+            supervisors.push(Member { pinned, membership, argv, fate: Fate::End, tends: false });
         }
     }
+    let tenders = Tenders::among(found.keys().filter_map(|pid| pins.get(pid)), inspector);
     let mut members = Vec::with_capacity(found.len());
     for (pid, membership) in found {
         let Some(pinned) = pins.remove(&pid) else { continue };
         let fate = fate(&pinned, &membership, scope, guard, &mut borders);
-        members.push(Member { pinned, membership, argv: OnceCell::new(), fate });
+        let tends = tenders.have(pinned.facts());
+        members.push(Member { pinned, membership, argv: OnceCell::new(), fate, tends });
     }
     for member in &members {
         unbound.remove(&member.pinned.identity().pid);

@@ -14,6 +14,7 @@ use std::sync::mpsc::TryRecvError;
 use serde_json::{Value, json};
 
 use crate::client::Batch;
+use crate::oracle::Watched;
 use crate::rig::{Rig, until};
 use crate::servers::{free_port, phases, row};
 
@@ -307,4 +308,83 @@ fn a_taken_port_is_diagnosed_and_the_suggestion_works() {
         assert_eq!(row(&mut batch, &first)["phase"], "ready", "{host}");
         batch.finish();
     }
+}
+
+/// What people start servers by: the server is known from what is in it.
+#[test]
+fn a_server_behind_a_script_is_known_from_its_text() {
+    let Some(place) = Place::new() else { return };
+    place.model("tiny.gguf", &[]);
+    let mut command = place.command("$MODEL", &[]);
+    command.insert(0, "exec".into());
+    place.rig.executable("work/start.sh", &format!("#!/bin/sh\n# It's slow.\nsleep 0.2\n{}\n", command.join(" ")));
+    let mut batch = place.rig.batch();
+    let start = |batch: &mut Batch, model: &str| {
+        batch.launch(json!({"command": ["./start.sh"], "kind": "serve", "host": "pty", "env": {"MODEL": model}}))
+    };
+    let bad = start(&mut batch, "gone.gguf");
+    let (_, message) = batch.err(ready(&bad));
+    assert!(message.contains("gone.gguf"), "{message}");
+    let failed = row(&mut batch, &bad);
+    assert_eq!(failed["phase"], "failed", "{failed}");
+    assert_eq!(failed["suggest"]["command"], Value::Null, "nobody knows what its script takes: {failed}");
+    let good = start(&mut batch, "tiny.gguf");
+    assert_eq!(batch.ok(ready(&good))["phase"], "ready");
+    assert_eq!(row(&mut batch, &good)["ports"], json!([place.port]));
+    batch.finish();
+}
+
+#[test]
+fn a_limit_of_memory_is_diagnosed_with_a_log() {
+    for host in HOSTS {
+        let Some(place) = Place::new() else { return };
+        place.model("tiny.gguf", &[]);
+        let mut batch = place.rig.batch();
+        let limited = format!("ulimit -v 700000; exec {}", place.command("tiny.gguf", &["-c", "2000000"]).join(" "));
+        let silent = "exit status 1: its output does not say why; its port was free, and its model file is whole";
+        check(&mut batch, host, &json!(limited), &["exit status 1: out of memory: ", silent]);
+        check(&mut batch, host, &json!(format!("{limited} >/dev/null 2>&1")), &[silent]);
+        batch.finish();
+    }
+}
+
+/// A router has a process for each model; one that was started aside has nobody above it but the warden.
+#[test]
+fn the_processes_of_a_router_and_a_server_started_aside_are_owned_and_end() {
+    for host in HOSTS {
+        let Some(place) = Place::new() else { return };
+        place.model("tiny.gguf", &[]);
+        std::fs::create_dir(place.rig.work().join("models")).unwrap();
+        place.model("models/small.gguf", &[]);
+        let (server, port) = (place.server.to_str().unwrap(), place.port.to_string());
+        let mut batch = place.rig.batch();
+        let router = [server, "--models-dir", "models", "--host", "127.0.0.1", "--port", &port];
+        let session = batch.launch(json!({"command": router, "kind": "serve", "host": host}));
+        batch.ok(ready(&session));
+        let answer = request(place.port, &json!({"model": "small", "prompt": "hello", "max_tokens": 8}));
+        assert!(answer.contains("The quick"), "{host}: {answer}");
+        assert_ends(&mut batch, host, &session, 2, place.port);
+        let aside = format!("setsid nohup {} >/dev/null 2>&1 & sleep 0.3", place.command("tiny.gguf", &[]).join(" "));
+        let session = batch.launch(json!({"command": aside, "kind": "serve", "host": host}));
+        until("it serves", || TcpStream::connect(("127.0.0.1", place.port)).is_ok());
+        until("its starter has left", || {
+            batch.ok(json!({"cmd": "tree", "session": session}))["processes"].as_array().unwrap().len() == 1
+        });
+        assert_ends(&mut batch, host, &session, 1, place.port);
+        batch.finish();
+    }
+}
+
+fn assert_ends(batch: &mut Batch, host: &str, session: &str, count: usize, port: u16) {
+    let tree = batch.ok(json!({"cmd": "tree", "session": session}));
+    let processes = tree["processes"].as_array().unwrap();
+    assert_eq!(processes.len(), count, "{host}: {tree}");
+    assert!(processes.iter().all(|process| process["verdict"] == "owned"), "{host}: {tree}");
+    let held =
+        processes.iter().map(|process| Watched::find(process["pid"].as_i64().unwrap().try_into().unwrap()).unwrap());
+    let held: Vec<Watched> = held.collect();
+    let receipt = batch.ok(json!({"cmd": "stop", "session": session}));
+    assert_eq!(receipt["dead"], true, "{host}: {receipt}");
+    assert!(held.iter().all(|process| !process.is_alive()), "{host}: {receipt}");
+    assert!(receipt["ports_released"].as_array().unwrap().contains(&json!(port)), "{host}: {receipt}");
 }

@@ -73,8 +73,11 @@ fn check_a_launch(cols: u16, rows: u16) {
     terminal.keys("BSpace", "/nowhere-at-all".len());
     terminal.keys("Up", 2);
     terminal.await_line("kind");
-    // From the shell back to the servers.
-    terminal.keys("Left", 2);
+    // It follows the program, and can be chosen.
+    terminal.await_text("< serve >");
+    terminal.key("Right");
+    terminal.await_text("< agent >");
+    terminal.key("Left");
     terminal.await_text("< serve >");
     terminal.key("Down");
     terminal.await_line("host");

@@ -1,6 +1,6 @@
 //! Clients of container engines: what they start lives elsewhere, and may outlive them.
 
-use super::server::{SHELLS, WRAPPERS, base};
+use super::server::{SHELLS, WRAPPERS, base, flag, shell_line};
 use super::words::commands;
 
 /// A command that starts a container.
@@ -8,7 +8,7 @@ use super::words::commands;
 pub struct Container {
     /// The client, for example `docker`.
     pub engine: String,
-    /// TCP ports of this computer that lead into the container.
+    /// TCP ports of this computer that lead into the container, or that its program was told to use.
     pub ports: Vec<u16>,
     /// The name that the command gives it.
     pub name: Option<String>,
@@ -47,9 +47,7 @@ const LETTERS: &str = "ditPq";
 pub fn container(argv: &[String]) -> Option<Container> {
     let program = base(argv.first()?);
     if SHELLS.contains(&program) {
-        let is_c = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
-        let line = argv.iter().skip_while(|word| !is_c(word)).nth(1)?;
-        return commands(line).iter().find_map(|words| {
+        return commands(&argv[shell_line(argv)?]).iter().find_map(|words| {
             let begin = words.iter().position(|word| !word.contains('='))?;
             container(&words[begin..])
         });
@@ -61,6 +59,7 @@ pub fn container(argv: &[String]) -> Option<Container> {
     let run = rest.iter().position(|word| word == "run")?;
     let mut found = Container { engine: base(engine).to_owned(), ports: Vec::new(), name: None };
     let mut words = rest[run + 1..].iter();
+    let mut in_our_network = false;
     // The first word that is no option is the image: what follows is the container's own.
     while let Some(word) = words.next().filter(|word| word.starts_with('-') && word.len() > 1) {
         let (name, value) = match word.strip_prefix("--") {
@@ -79,9 +78,16 @@ pub fn container(argv: &[String]) -> Option<Container> {
         };
         match (name, value) {
             ("--publish", Some(value)) => found.ports.extend(published(value.trim_start_matches('='))),
+            ("--network" | "--net", Some("host")) => in_our_network = true,
             ("--name", Some(value)) => found.name = Some(value.to_owned()),
             _ => {}
         }
+    }
+    if in_our_network {
+        // Nothing is published there: its own port is one of this computer.
+        found
+            .ports
+            .extend(flag(words.as_slice(), &["--port", "--server-port"]).and_then(|port| port.parse::<u16>().ok()));
     }
     Some(found)
 }
@@ -128,6 +134,9 @@ mod tests {
         check("docker run -p [::1]:8080:80 -p 53:53/udp -p 80 i", Some(("docker", &[8080], None)));
         check("docker run -p 8000-8002:80-82 -P i", Some(("docker", &[8000, 8001, 8002], None)));
         check("docker run -e P=1 -v /a:/b --shm-size 1g -p 7:7 i --port 8", Some(("docker", &[7], None)));
+        check("docker run --network host --name v i serve m --port 8000", Some(("docker", &[8000], Some("v"))));
+        check("podman run --net=host i --port=8000 -p 1", Some(("podman", &[8000], None)));
+        check("docker run --network bridge i --port 8000", Some(("docker", &[], None)));
         check("A=1 exec docker run -p 7:7 i", Some(("docker", &[7], None)));
         check("docker ps", None);
         check("echo docker run", None);

@@ -15,6 +15,7 @@
 //! | `gguf` | whether a model file is whole, from its header |
 //! | `diagnose` | why a server failed: the first cause, not the last line |
 //! | `preflight` | what can be told of a server before it is launched |
+//! | `kind` | what kind of work a command is, for who has not said it |
 //! | `stranger` | whether a process of somebody else looks like a server |
 //! | `suggest` | the command that would have worked |
 
@@ -24,6 +25,7 @@ mod detect;
 mod diagnose;
 mod fuse;
 mod gguf;
+mod kind;
 mod lines;
 mod preflight;
 mod server;
@@ -37,6 +39,7 @@ pub use detect::{Detector, Found, Seen};
 pub use diagnose::{Diagnosis, Evidence, File, Holder, diagnose};
 pub use fuse::{Probed, Progress, Readiness, fuse};
 pub use gguf::{Fault, Gguf, read as read_gguf};
+pub use kind::kind_of;
 pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, recognise};
 pub use stranger::looks_like;

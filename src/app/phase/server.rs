@@ -163,13 +163,20 @@ pub(super) const WRAPPERS: &[&str] = &[
 ];
 pub(super) const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
 
+/// Returns which word of `sh -c LINE` is the line; `None` for any other command.
+pub(super) fn shell_line(argv: &[String]) -> Option<usize> {
+    if !SHELLS.contains(&base(argv.first()?)) {
+        return None;
+    }
+    let is_c = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
+    argv.iter().position(is_c).map(|at| at + 1).filter(|at| *at < argv.len())
+}
+
 /// Returns what a command serves; `None` where it is no server that is known and names no port.
 /// `variable` looks a variable of its environment up; `cwd` is where it runs.
 pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
-    let program = base(argv.first()?);
-    if SHELLS.contains(&program) {
-        let is_c = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
-        let line = argv.iter().skip_while(|word| !is_c(word)).nth(1)?;
+    if SHELLS.contains(&base(argv.first()?)) {
+        let line = &argv[shell_line(argv)?];
         let found = commands(line).into_iter().filter_map(|words| {
             let set: Vec<(String, String)> = words.iter().map_while(|word| assignment(word)).collect();
             let inner = |name: &str| {
@@ -181,7 +188,13 @@ pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd
         // A server that is known comes before a program that merely has a port.
         let (mut known, mut other): (Vec<_>, Vec<_>) = found.partition(|served| served.server != Server::Other);
         known.append(&mut other);
-        return known.into_iter().next();
+        // What a variable of the shell stands for nobody knows here.
+        let is_plain = |text: &String| !text.contains(['$', '`']);
+        return known.into_iter().next().map(|served| Served {
+            model: served.model.filter(is_plain),
+            host: served.host.filter(is_plain),
+            ..served
+        });
     }
     let (server, words) = server_of(argv, cwd);
     let port = match flag(words, &["--port", "--server-port"]).and_then(|text| text.parse().ok()) {
@@ -268,7 +281,7 @@ fn python_server(rest: &[String], cwd: &str) -> Option<Server> {
 }
 
 /// Returns the value of the last of some flags: `--flag value` or `--flag=value`.
-fn flag<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
+pub(super) fn flag<'a>(words: &'a [String], names: &[&str]) -> Option<&'a str> {
     let value = |(index, word): (usize, &'a String)| {
         names.iter().find_map(|name| match word.strip_prefix(name)? {
             "" => words.get(index + 1).map(String::as_str),

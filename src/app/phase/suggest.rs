@@ -3,6 +3,7 @@
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::server::shell_line;
 use super::words::commands;
 use crate::app::contract::CommandLine;
 use crate::text;
@@ -41,6 +42,9 @@ impl Suggestion {
 
 /// Returns the command with an option set: its value is replaced where it is there, else it is added.
 pub(super) fn with_option(command: &CommandLine, names: &[&str], value: &str) -> Option<CommandLine> {
+    if let Some(at) = line_at(command) {
+        return in_shell(command, at, |line| with_option(line, names, value));
+    }
     match command {
         CommandLine::Argv(argv) => {
             let mut argv = argv.clone();
@@ -75,6 +79,9 @@ pub(super) fn with_option(command: &CommandLine, names: &[&str], value: &str) ->
 
 /// Returns the command without an option and, where it is no option itself, the word after it.
 pub(super) fn without_option(command: &CommandLine, name: &str, takes_value: bool) -> Option<CommandLine> {
+    if let Some(at) = line_at(command) {
+        return in_shell(command, at, |line| without_option(line, name, takes_value));
+    }
     match command {
         CommandLine::Argv(argv) => {
             let index = argv.iter().position(|word| word == name || word.starts_with(&format!("{name}=")))?;
@@ -93,6 +100,22 @@ pub(super) fn without_option(command: &CommandLine, name: &str, takes_value: boo
             (changed != *line).then(|| CommandLine::Line(changed.trim().to_owned()))
         }
     }
+}
+
+/// Returns which word of `sh -c LINE` is the line; what comes after it is no option of any command in it.
+fn line_at(command: &CommandLine) -> Option<usize> {
+    if let CommandLine::Argv(argv) = command { shell_line(argv) } else { None }
+}
+
+fn in_shell(
+    command: &CommandLine,
+    at: usize,
+    change: impl Fn(&CommandLine) -> Option<CommandLine>,
+) -> Option<CommandLine> {
+    let mut argv = command.argv();
+    let CommandLine::Line(line) = change(&CommandLine::Line(argv[at].clone()))? else { return None };
+    argv[at] = line;
+    Some(CommandLine::Argv(argv))
 }
 
 #[cfg(test)]
@@ -125,6 +148,20 @@ mod tests {
         assert_eq!(with_option(&several, &["--port"], "9"), None);
         let several = CommandLine::Line("cd /m && x --port 8; y".into());
         assert_eq!(line(with_option(&several, &["--port"], "9")).as_deref(), Some("cd /m && x --port 9; y"));
+    }
+
+    #[test]
+    fn what_a_shell_is_given_is_changed_inside() {
+        let shell = |line: &str| CommandLine::Argv(["sh", "-ec", line].map(str::to_owned).to_vec());
+        let set = |line: &str| with_option(&shell(line), &["--port"], "9");
+        assert_eq!(set("sleep 1; x --port 8"), Some(shell("sleep 1; x --port 9")));
+        assert_eq!(set("exec x"), Some(shell("exec x --port 9")));
+        assert_eq!(set("sleep 1; x"), None, "whose option it would be nobody can tell");
+        assert_eq!(without_option(&shell("x --bogus 3 -m a"), "--bogus", true), Some(shell("x -m a")));
+        assert_eq!(without_option(&shell("x"), "--bogus", true), None);
+        // A script of one's own is no line.
+        let script = CommandLine::Argv(["sh", "run.sh", "--port", "8"].map(str::to_owned).to_vec());
+        assert_eq!(line(with_option(&script, &["--port"], "9")).as_deref(), Some("sh run.sh --port 9"));
     }
 
     #[test]

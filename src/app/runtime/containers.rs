@@ -1,15 +1,19 @@
 //! Sessions whose command starts a container: the client is theirs, the container is not, so that a stop looks
 //! whether it went with its client.
 
+use std::collections::BTreeMap;
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::gpu::Memory;
 use super::probe::holder;
 use super::session::Session;
 use crate::app::contract::CommandLine;
 use crate::app::phase::{Container, container};
+use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
 use crate::lifecycle::receipt::{Receipt, StillHeld};
 use crate::text;
@@ -17,12 +21,20 @@ use crate::text;
 /// How long an engine may take to give a port back.
 const GIVE_BACK: Duration = Duration::from_secs(2);
 
+/// What a session was seen to have before its stop.
+pub(super) struct Had {
+    pub(super) gpus: BTreeMap<Identity, Memory>,
+    /// Where its recipe has a stop of its own: the ports of its members.
+    pub(super) ports: Vec<u16>,
+}
+
 impl Inner {
     /// Looks what a stop did not bring back, beyond the ports of the members.
-    pub(super) fn check_brought_back(&self, session: &Arc<Session>, receipt: &mut Receipt) {
+    pub(super) fn check_brought_back(&self, session: &Arc<Session>, had: &Had, receipt: &mut Receipt) {
         let begun = Instant::now();
         self.check_container(session, receipt);
-        self.check_gpus(session, receipt);
+        self.check_ports(&had.ports, receipt);
+        self.check_gpus(session, &had.gpus, receipt);
         receipt.elapsed_ms += u64::try_from(begun.elapsed().as_millis()).unwrap_or_default();
     }
 
@@ -51,9 +63,26 @@ impl Inner {
             receipt.still_held.push(StillHeld { port: Some(*port), gpu_bytes: None, by });
         }
         let has_command = recipe.is_some_and(|recipe| recipe.stop.command.is_some());
-        if !held.is_empty() || (receipt.escalated && !has_command) {
+        // podman's containers come back to the warden, and who tended this one was seen to end with it.
+        let seen = receipt.dead == Some(true) && receipt.outcomes.iter().any(|row| tends(row.command.as_deref()));
+        if !held.is_empty() || (receipt.escalated && !has_command && !seen) {
             receipt.notes.push(lives_on(&found, has_command, !held.is_empty()));
         }
+    }
+
+    /// Looks whether ports came back that the members of a session had before its own stop ran: who gave them back then
+    /// is not in the capture that came after it.
+    fn check_ports(&self, had: &[u16], receipt: &mut Receipt) {
+        for port in had {
+            if receipt.ports_released.contains(port) || receipt.still_held.iter().any(|row| row.port == Some(*port)) {
+                continue;
+            }
+            match holder(&self.inspector, *port) {
+                None => receipt.ports_released.push(*port),
+                Some(by) => receipt.still_held.push(StillHeld { port: Some(*port), gpu_bytes: None, by }),
+            }
+        }
+        receipt.ports_released.sort_unstable();
     }
 
     /// Tells whether anybody but another session of ours listens on a port.
@@ -73,6 +102,11 @@ impl Inner {
             }
         }
     }
+}
+
+fn tends(command: Option<&str>) -> bool {
+    let program = command.and_then(|command| command.split(' ').next()).unwrap_or_default();
+    Path::new(program).file_name().is_some_and(|name| name == "conmon")
 }
 
 /// Says that a container outlived its client, or may have, and what ends it.

@@ -71,7 +71,12 @@ impl Inner {
             free_port,
             file: served.map_or(File::Unknown, |served| model_file(served, Path::new(&cwd))),
         };
-        let diagnosis = diagnose(&evidence);
+        let mut diagnosis = diagnose(&evidence);
+        let suggestion = diagnosis.as_mut().and_then(|diagnosis| diagnosis.suggestion.as_mut());
+        if let Some(suggestion) = suggestion.filter(|suggestion| serving.scripted && !suggestion.first) {
+            // Nobody can tell what the script would make of it.
+            suggestion.command = None;
+        }
         let mut state = session.state();
         (state.diagnosis, state.examined) = (diagnosis, true);
     }

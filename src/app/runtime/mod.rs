@@ -26,6 +26,7 @@ mod launch;
 mod limits;
 mod models;
 mod needs;
+mod nvidia;
 mod orphans;
 mod others;
 mod plan;
@@ -38,6 +39,7 @@ mod reaper;
 mod restarts;
 mod sampler;
 mod save;
+mod script;
 mod serving;
 mod session;
 mod stopper;
@@ -120,6 +122,8 @@ pub(crate) struct Inner {
     /// Recipes that are being launched because somebody needs them.
     providing: Mutex<BTreeSet<String>>,
     gpu: Mutex<gpu::Known>,
+    /// Held for as long as a question takes: never taken where somebody waits for the screen.
+    nvidia: Mutex<nvidia::Nvidia>,
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
@@ -183,6 +187,7 @@ impl Runtime {
             queue: Mutex::default(),
             providing: Mutex::default(),
             gpu: Mutex::default(),
+            nvidia: Mutex::default(),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             sockets: Mutex::default(),

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::probe::{Ask, Question, ask};
+use super::script;
 use super::session::Session;
 use crate::app::config::{Ready, Recipe, built_in_patterns};
 use crate::app::contract::{CommandLine, Kind, Phase};
@@ -43,6 +44,8 @@ pub(super) struct Serving {
     pub(super) served: Option<Served>,
     /// The command as it was typed, where it is known.
     pub(super) command: CommandLine,
+    /// The server is started by a script: options of the command are none of the server's.
+    pub(super) scripted: bool,
     question: Option<Question>,
     work: Mutex<Work>,
 }
@@ -175,7 +178,12 @@ impl Inner {
             own.or_else(|| std::env::var(name).ok())
         };
         let served = if kind == Kind::Agent { None } else { recognise(&argv, &variable, &tether.cwd) };
-        let known = served.as_ref().is_some_and(|served| served.server != Server::Other);
+        let is_known = |served: &Option<Served>| served.as_ref().is_some_and(|served| served.server != Server::Other);
+        let script = if kind == Kind::Serve && !is_known(&served) { script::text_of(&argv, &tether.cwd) } else { None };
+        let inside = script.and_then(|text| recognise(&["sh".into(), "-c".into(), text], &variable, &tether.cwd));
+        let scripted = is_known(&inside);
+        let served = if scripted { inside } else { served };
+        let known = is_known(&served);
         let served = served.filter(|_| known || kind == Kind::Serve);
         let (readiness, question, pattern) = how(recipe, kind, served.as_ref());
         if readiness == Readiness::Unknown && !matches!(kind, Kind::Serve | Kind::Download) {
@@ -197,7 +205,7 @@ impl Inner {
             busy: None,
         };
         session.state().progress = Progress::of(begun);
-        drop(session.serving.set(Serving { readiness, served, command, question, work: Mutex::new(work) }));
+        drop(session.serving.set(Serving { readiness, served, command, scripted, question, work: Mutex::new(work) }));
     }
 
     /// The workload of a session is started again: everything is to be seen anew.

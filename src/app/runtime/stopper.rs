@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::adopted::{NO_WARDEN, only_ours};
+use super::containers::Had;
 use super::hosts::{SessionHost, guard, is_open, named};
 use super::limits::{ceiling, grace};
 use super::session::Session;
@@ -237,10 +238,11 @@ impl Inner {
         let ladder = if shell { Ladder::terminal(Duration::ZERO) } else { tether.ladder() };
         let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..ladder };
         let mut notes: Vec<String> = tether.adoption.iter().map(|_| NO_WARDEN.to_owned()).collect();
+        let mut had = Had { gpus: self.gpu_memory_of(session), ports: Vec::new() };
         if !how.dry_run {
             self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
             if !how.sweep && !how.force {
-                self.own_stop(session, &tether, &mut notes);
+                had.ports = self.own_stop(session, &tether, &mut notes);
             }
         }
         let recorded = self.store.tether_path(&session.id).exists();
@@ -282,7 +284,7 @@ impl Inner {
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
         if !how.dry_run {
-            self.check_brought_back(session, &mut receipt);
+            self.check_brought_back(session, &had, &mut receipt);
         }
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
         let mut told = how.dry_run;
@@ -363,11 +365,20 @@ impl Inner {
         })
     }
 
-    /// Runs the recipe's own stop command or types its stop keys, for what lives elsewhere.
-    fn own_stop(&self, session: &Arc<Session>, tether: &Tether, notes: &mut Vec<String>) {
+    /// Runs the recipe's own stop command or types its stop keys, for what lives elsewhere; returns the ports that the
+    /// members had before.
+    fn own_stop(&self, session: &Arc<Session>, tether: &Tether, notes: &mut Vec<String>) -> Vec<u16> {
         let config = self.config();
-        let Some(recipe) = tether.origin.as_deref().and_then(|name| config.recipe(name)) else { return };
+        let Some(recipe) = tether.origin.as_deref().and_then(|name| config.recipe(name)) else { return Vec::new() };
         let Stop { command, keys, .. } = &recipe.stop;
+        let mut ports = Vec::new();
+        if keys.is_some() || command.is_some() {
+            let unseen = session.state().sample.at.is_none();
+            if unseen {
+                self.sample_one(session);
+            }
+            ports = session.state().sample.ports.clone().unwrap_or_default();
+        }
         if let Some(keys) = keys
             && let Err(error) = self.send_to(session, None, keys)
         {
@@ -382,6 +393,7 @@ impl Inner {
                 Err(error) => notes.push(format!("its stop command failed: {error}")),
             }
         }
+        ports
     }
 
     /// Tells what happens in a stop while it happens; the sampler does not tell it again.

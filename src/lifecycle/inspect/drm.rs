@@ -9,11 +9,15 @@ use super::Inspector;
 use crate::lifecycle::identity::Pid;
 
 /// Returns the device memory of those processes that have any, in bytes. A client that several of them share is
-/// counted once. Processes whose descriptors may not be read have none here.
-pub fn drm_memory(inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) -> BTreeMap<Pid, u64> {
+/// counted once. Processes whose descriptors may not be read have none here. What `nvidia-drm` says of those that
+/// NVIDIA's own tools have told of is left out.
+pub fn drm_memory(
+    inspector: &Inspector,
+    pids: impl IntoIterator<Item = Pid>,
+    told_by_nvidia: &BTreeSet<Pid>,
+) -> BTreeMap<Pid, u64> {
     let Inspector::Procfs(procfs) = inspector else { return BTreeMap::new() };
-    // Another root is a made-up one, whose processes have what it says.
-    if procfs.root() == Path::new("/proc") && !Path::new("/dev/dri").exists() {
+    if !has_drm(inspector) {
         return BTreeMap::new();
     }
     let mut known = BTreeSet::new();
@@ -21,6 +25,9 @@ pub fn drm_memory(inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) ->
     for pid in pids {
         for text in clients(procfs.root(), pid) {
             let Some(client) = parse(&text) else { continue };
+            if client.key[0] == "nvidia-drm" && told_by_nvidia.contains(&pid) {
+                continue;
+            }
             if client.bytes > 0 && known.insert(client.key) {
                 let sum: &mut u64 = found.entry(pid).or_default();
                 *sum = sum.saturating_add(client.bytes);
@@ -28,6 +35,13 @@ pub fn drm_memory(inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) ->
         }
     }
     found
+}
+
+/// Tells whether there is a graphics device of which a driver could tell.
+pub fn has_drm(inspector: &Inspector) -> bool {
+    let Inspector::Procfs(procfs) = inspector else { return false };
+    // Another root is a made-up one, whose processes have what it says.
+    procfs.root() != Path::new("/proc") || Path::new("/dev/dri").exists()
 }
 
 /// Returns what the kernel says of each open graphics device of a process.
@@ -118,16 +132,17 @@ mod tests {
         let root = folder.path();
         fs::create_dir_all(root.join("sys/kernel/random")).unwrap();
         fs::write(root.join("sys/kernel/random/boot_id"), "b00t\n").unwrap();
-        let open = |pid: i32, fd: &str, to: &str, client: u32, kib: u64| {
+        let open_by = |driver: &str, pid: i32, fd: &str, to: &str, client: u32, kib: u64| {
             let place = root.join(pid.to_string());
             fs::create_dir_all(place.join("fd")).unwrap();
             fs::create_dir_all(place.join("fdinfo")).unwrap();
             symlink(to, place.join("fd").join(fd)).unwrap();
             let text = format!(
-                "drm-driver:\txe\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t{client}\ndrm-resident-vram0:\t{kib} KiB\n"
+                "drm-driver:\t{driver}\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t{client}\ndrm-resident-vram0:\t{kib} KiB\n"
             );
             fs::write(place.join("fdinfo").join(fd), text).unwrap();
         };
+        let open = |pid, fd: &str, to: &str, client, kib| open_by("xe", pid, fd, to, client, kib);
         open(42, "3", "/dev/dri/renderD128", 1, 8);
         open(42, "4", "/dev/dri/renderD128", 1, 8);
         open(42, "5", "/dev/dri/renderD128", 2, 4);
@@ -135,10 +150,15 @@ mod tests {
         open(44, "3", "/dev/null", 9, 64);
         let inspector = Inspector::Procfs(Procfs::open(root).unwrap());
         let pid = |raw| Pid::new(raw).unwrap();
-        let found = drm_memory(&inspector, [42, 43, 44, 45].map(pid));
+        let none = BTreeSet::new();
+        let found = drm_memory(&inspector, [42, 43, 44, 45].map(pid), &none);
         assert_eq!(found, BTreeMap::from([(pid(42), 12 << 10)]));
-        assert_eq!(drm_memory(&inspector, [pid(43)]), BTreeMap::from([(pid(43), 8 << 10)]));
-        assert_eq!(drm_memory(&Inspector::None, [pid(42)]), BTreeMap::new());
+        assert_eq!(drm_memory(&inspector, [pid(43)], &none), BTreeMap::from([(pid(43), 8 << 10)]));
+        assert_eq!(drm_memory(&Inspector::None, [pid(42)], &none), BTreeMap::new());
+        open_by("nvidia-drm", 43, "4", "/dev/dri/renderD129", 3, 2);
+        assert_eq!(drm_memory(&inspector, [pid(43)], &none), BTreeMap::from([(pid(43), 10 << 10)]));
+        let told = BTreeSet::from([pid(43)]);
+        assert_eq!(drm_memory(&inspector, [pid(43)], &told), BTreeMap::from([(pid(43), 8 << 10)]), "told already");
     }
 
     proptest! {

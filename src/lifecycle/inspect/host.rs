@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 use super::Inspector;
 
+/// The inode of the pid namespace in which the kernel counts for itself and for its drivers: `PROC_PID_INIT_INO` of
+/// `include/linux/proc_ns.h` (Linux 3.8).
+pub const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
 impl Inspector {
     /// Returns the directory of our own cgroup in the v2 hierarchy (cgroups(7)), where one is mounted.
     pub fn cgroup2(&self) -> Option<PathBuf> {

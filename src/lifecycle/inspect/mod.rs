@@ -18,8 +18,9 @@ use std::io;
 use std::path::Path;
 use std::str::FromStr;
 
-pub use drm::drm_memory;
+pub use drm::{drm_memory, has_drm};
 pub use facts::{Facts, Snapshot, Start, Unreadable};
+pub use host::INITIAL_PID_NAMESPACE;
 pub use kin::Kin;
 pub use procfs::Procfs;
 pub use ps::Ps;

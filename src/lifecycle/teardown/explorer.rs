@@ -173,10 +173,13 @@ impl Node {
             deaths_before,
             cgroup,
             held,
+            tenders,
+            spared,
         } = &self.subject.machine;
         (&self.world, queue, queued, deadline.map(|at| at - begun), escalated, signalled).hash(&mut hasher);
         (rounds, deaths_before, cgroup, held.map(|at| at - begun), self.subject.complete, self.now - begun)
             .hash(&mut hasher);
+        (tenders, spared).hash(&mut hasher);
         self.hash_place(*phase, begun, &mut hasher);
         for (identity, state) in targets {
             let state: (u8, bool, bool) = match state {
@@ -434,7 +437,11 @@ impl Explorer {
         }
         let kept = |process: &&Process| !matches!(process.nature, Nature::Kept | Nature::Stranger);
         let targets: Vec<Identity> = processes.iter().filter(kept).map(|process| process.identity.clone()).collect();
-        let machine = Teardown::new(how.ladder(), targets).with_cgroup(how.cgroup);
+        let first = targets.first().cloned();
+        let mut machine = Teardown::new(how.ladder(), targets).with_cgroup(how.cgroup);
+        if let Some(tender) = first.filter(|_| how.tended) {
+            machine.handle(Event::Tends(tender));
+        }
         let mut subject = Subject { machine, complete: true, fault };
         let step = subject.poll(self.begun);
         let world = World { processes, budget, fresh: true, killed: Vec::new() };
@@ -470,6 +477,8 @@ const STEPS_MAX: u32 = 400;
 struct How {
     force: bool,
     cgroup: bool,
+    /// The first of them comes last.
+    tended: bool,
 }
 
 impl How {
@@ -480,7 +489,9 @@ impl How {
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        [false, true].into_iter().flat_map(|force| [false, true].map(|cgroup| Self { force, cgroup }))
+        let each = [false, true];
+        let two = each.into_iter().flat_map(move |force| each.map(|cgroup| (force, cgroup)));
+        two.flat_map(move |(force, cgroup)| each.map(|tended| Self { force, cgroup, tended }))
     }
 }
 
@@ -579,7 +590,7 @@ fn every_fault_is_found() {
     ] {
         let found = with_room(move || {
             let budget = Budget { forks: 1, reuses: 1, doubts: 1 };
-            let how = How { force: false, cgroup: false };
+            let how = How { force: false, cgroup: false, tended: false };
             worlds(1).into_iter().find_map(|world| Explorer::new().explore(&world, budget, how, Some(fault)).err())
         });
         let found = found.unwrap_or_else(|| panic!("{fault:?} is not found"));

@@ -32,6 +32,8 @@ struct World {
     emptied: u32,
     /// Somebody forks and leaves faster than a look: for so many looks, or until the cgroup is emptied.
     hops: u32,
+    /// Ends once nobody else is left.
+    tender: Option<i32>,
 }
 
 fn identity(raw: i32) -> Identity {
@@ -52,6 +54,7 @@ impl World {
             guest: false,
             emptied: 0,
             hops: 0,
+            tender: None,
         }
     }
 
@@ -88,7 +91,15 @@ impl World {
     fn run(&mut self, ladder: Ladder, targets: &[i32]) -> Teardown {
         let targets = targets.iter().map(|raw| identity(*raw));
         let mut teardown = Teardown::new(ladder, targets).with_cgroup(self.cgroup);
+        if let Some(tender) = self.tender {
+            teardown.handle(Event::Tends(identity(tender)));
+        }
         for _ in 0..10_000 {
+            if let Some(tender) =
+                self.tender.filter(|tender| self.natures.len() == self.dead.len() + 1 && !self.dead.contains(tender))
+            {
+                self.dead.push(tender);
+            }
             match teardown.poll_step(self.now) {
                 Step::Signal(target, signal) => {
                     let event = self.signal(&target, signal);
@@ -427,6 +438,40 @@ fn a_kill_at_once_cannot_be_held() {
     let ladder = Ladder { force: true, ..Ladder::server(Signal::Term, GRACE) };
     let mut teardown = Teardown::new(ladder, [identity(1)]);
     teardown.handle(Event::Held(world.now + GRACE));
+    settle(&mut teardown, &mut world);
+    assert_eq!(world.sent, [(1, Signal::Kill)]);
+}
+
+#[test]
+fn who_tends_a_container_ends_after_it() {
+    use Signal::{Kill, Stop, Term};
+    let check = |natures: &[(i32, Nature)], force: bool, sent: &[(i32, Signal)], ends: bool| {
+        let mut world = World::new(natures);
+        world.tender = Some(1);
+        let ladder = Ladder { first: vec![Term], force, ..Ladder::server(Term, GRACE) };
+        let raws: Vec<i32> = natures.iter().map(|(raw, _)| *raw).collect();
+        let teardown = world.run(ladder, &raws);
+        assert_eq!(world.sent, sent, "{raws:?}, {force}");
+        assert_eq!(!teardown.is_alive(&identity(1)), ends, "{raws:?}, {force}");
+    };
+    // It is never signalled where it ends by itself.
+    check(&[(1, Nature::IgnoresTerm), (2, Nature::Plain)], false, &[(2, Term)], true);
+    check(&[(1, Nature::IgnoresTerm), (2, Nature::IgnoresTerm)], false, &[(2, Term), (2, Kill)], true);
+    check(&[(1, Nature::IgnoresTerm), (2, Nature::IgnoresTerm)], true, &[(2, Kill)], true);
+    // A container that cannot be ended does not save it.
+    let once_more = [(2, Stop), (2, Kill)];
+    let all = [&[(2, Term), (2, Kill), (1, Stop), (2, Stop), (1, Kill), (2, Kill)], &once_more[..]].concat();
+    check(&[(1, Nature::IgnoresTerm), (2, Nature::Immortal)], false, &all, true);
+}
+
+#[test]
+fn who_tends_nothing_any_more_gets_kill_after_the_grace() {
+    let mut world = World::new(&[(1, Nature::IgnoresTerm)]);
+    let mut teardown = Teardown::new(Ladder::server(Signal::Term, GRACE), [identity(1)]);
+    teardown.handle(Event::Tends(identity(1)));
+    assert_eq!(settle(&mut teardown, &mut world), Step::Wait(world.start + FIRST_LOOK));
+    assert_eq!(world.sent, []);
+    world.now += GRACE;
     settle(&mut teardown, &mut world);
     assert_eq!(world.sent, [(1, Signal::Kill)]);
 }

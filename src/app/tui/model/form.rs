@@ -11,7 +11,7 @@ use crate::app::config::RecipeRow;
 use crate::app::contract::{CommandLine, HostKind, Kind, LaunchField, LaunchRequest};
 use crate::app::draft::{Draft, SaveRequest};
 use crate::app::error::AppError;
-use crate::app::phase::Suggestion;
+use crate::app::phase::{Suggestion, kind_of};
 use crate::text::MASK;
 
 /// A line of the form that can have the keys.
@@ -316,9 +316,10 @@ impl Form {
         true
     }
 
-    /// Returns the kind of work.
+    /// Returns the kind of work: what was chosen, else that of the recipe, else what the command tells.
     pub fn kind(&self) -> Kind {
-        self.kind.or(self.base.as_ref().map(|base| base.kind)).unwrap_or(Kind::Shell)
+        let given = self.kind.or(self.base.as_ref().map(|base| base.kind));
+        given.unwrap_or_else(|| kind_of(self.command.text()))
     }
 
     /// Moves along what is offered.

@@ -6,6 +6,7 @@ use std::time::Instant;
 use crate::app::command::{Check, Command, Orphans, OrphansRequest, RestartRequest, StopRequest, SweepRequest};
 use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::phase::kind_of;
 use crate::app::why::Why;
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::plan::Choice;
@@ -264,9 +265,9 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Returns the kind of the typed command.
+    /// Returns the kind of the typed command: what was chosen, else what it tells.
     pub fn kind(&self) -> Kind {
-        self.kind.unwrap_or(Kind::Shell)
+        self.kind.unwrap_or_else(|| kind_of(self.line.text()))
     }
 
     /// Returns what the typed command is launched with.

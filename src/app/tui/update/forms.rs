@@ -187,8 +187,8 @@ impl Turn<'_> {
     }
 
     /// Shows an error in the form; one that was closed meanwhile comes back.
-    fn fault(&mut self, ticket: Ticket, form: Box<Form>, error: &AppError) {
-        self.log(Tone::Bad, &format!("Launch: {}", error.message), true);
+    fn fault(&mut self, ticket: Ticket, what: &str, form: Box<Form>, error: &AppError) {
+        self.log(Tone::Bad, &format!("{what}: {}", error.message), true);
         if let Some(form) = self.waiting_form(ticket) {
             return form.fail(error);
         }
@@ -210,7 +210,7 @@ impl Turn<'_> {
                 self.done(ticket);
                 self.launched(launched);
             }
-            (Pending::Form(form) | Pending::Check(form, ..), Err(error)) => self.fault(ticket, form, &error),
+            (Pending::Form(form) | Pending::Check(form, ..), Err(error)) => self.fault(ticket, "Launch", form, &error),
             (Pending::Check(form, session, name), Ok(Answer::Receipt(plan))) => {
                 self.checked(ticket, form, (session, name), *plan);
             }
@@ -231,7 +231,7 @@ impl Turn<'_> {
                         self.give_back(ticket);
                         self.check(*form, session, name, request);
                     }
-                    Ok(_) | Err(_) => self.fault(ticket, form, &error),
+                    Ok(_) | Err(_) => self.fault(ticket, "Launch", form, &error),
                 }
             }
             (Pending::Save(_), Ok(Answer::Saved(saved))) => {
@@ -246,7 +246,7 @@ impl Turn<'_> {
             (Pending::Save(form), Err(error)) => {
                 let exists = error.kind == ErrorKind::Refused
                     && error.about.as_ref().is_some_and(|about| about.field == crate::app::contract::LaunchField::Name);
-                self.fault(ticket, form, &error);
+                self.fault(ticket, "Save", form, &error);
                 if let Some(form) = self.form().filter(|_| exists) {
                     (form.overwrite, form.at) = (true, Slot::Save);
                 }

@@ -63,7 +63,14 @@ fn a_command_alone_is_a_line_of_a_shell_session() {
     let command = Some(CommandLine::Line("top -d1".into()));
     let kind = Some(Kind::Shell);
     assert_eq!(request(&form), LaunchRequest { command, kind, ..LaunchRequest::default() });
+    // The kind follows the program, until somebody chooses one.
+    type_into(&mut form, Slot::Command, "llama-server -m a.gguf");
+    assert_eq!((form.kind(), request(&form).kind), (Kind::Serve, Some(Kind::Serve)));
     form.at = Slot::Kind;
+    assert!(form.turn(1) && form.turn(-1));
+    type_into(&mut form, Slot::Command, "claude");
+    assert_eq!(request(&form).kind, Some(Kind::Serve));
+    (form.kind, form.at) = (Some(Kind::Shell), Slot::Kind);
     assert!(form.turn(-1));
     assert_eq!(request(&form).kind, Some(Kind::Agent));
     form.at = Slot::Host;

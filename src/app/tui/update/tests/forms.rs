@@ -246,6 +246,8 @@ fn a_recipe_is_saved_and_asks_before_it_replaces_one() {
     assert_eq!(launch.command, Some(CommandLine::Line("sleep 5".into())));
     refuse(&mut bench, &effects, AppError::new(ErrorKind::Refused, "there is one").at(LaunchField::Name));
     assert!(bench.draw().contains("[ Replace the recipe of that name ]"));
+    let told = bench.model.log.lines().next_back().map(|line| line.text.clone());
+    assert_eq!(told.as_deref(), Some("Save: there is one"), "nothing was to be launched");
     let effects = bench.press("<Enter>");
     assert_eq!(saved(&effects).overwrite, Some(true));
     let notes = vec!["HF_TOKEN was not written".to_owned()];
