@@ -10,6 +10,7 @@ mod attach;
 mod attention;
 mod autostart;
 mod clipboard;
+mod demo;
 mod finding;
 mod form;
 mod history;
@@ -135,6 +136,8 @@ impl Terminal {
         self.key("s");
         self.await_text("shell");
         self.await_text("Start");
+        // The first one that is offered is the demo.
+        self.key("Down");
         self.key("Enter");
         self.await_that("a running shell", |text| text.contains("running"));
         let until = Instant::now() + PATIENCE;
