@@ -15,6 +15,7 @@ mod finding;
 mod form;
 mod history;
 mod kept;
+mod kitty;
 mod live;
 mod marks;
 mod orphans;

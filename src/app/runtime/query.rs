@@ -267,14 +267,14 @@ impl Inner {
         }
         let began = boottime();
         if let Some(owned) = &session.pty {
-            let cursor_keys = {
+            let modes = {
                 let screen = owned.pty.screen();
                 let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-                screen.modes().application_cursor
+                screen.modes()
             };
             let mut bytes = text.unwrap_or_default().as_bytes().to_vec();
             for name in keys {
-                let encoded = crate::pty::keys::encode(name, cursor_keys);
+                let encoded = crate::pty::keys::encode(name, modes);
                 bytes.extend(encoded.ok_or_else(|| AppError::new(ErrorKind::Usage, format!("unknown key {name:?}")))?);
             }
             owned.pty.write(bytes);

@@ -325,6 +325,7 @@ fn modes_attributes_and_both_cursors_survive_a_resize() {
             mouse: MouseMode::ButtonMotion,
             mouse_encoding: MouseEncoding::Sgr,
             cursor_visible: false,
+            disambiguates: false,
         }
     );
     screen.process(b"!\x1b8?");
@@ -387,7 +388,7 @@ fn only_attributes_and_status_are_answered() {
         ("\x1b[18t\x1b[14t\x1b[21t", ""),
         ("\x1b]52;c;?\x07", ""),
         ("\x1b]10;?\x07\x1b]11;?\x1b\\", ""),
-        ("\x1bP+q544e\x1b\\\x1b[>q\x1b[?u\x1b[?2026$p", ""),
+        ("\x1bP+q544e\x1b\\\x1b[>q\x1b[?2026$p", ""),
         ("\x05", ""),
     ] {
         let mut screen = fed(4, 10, query);
