@@ -109,6 +109,8 @@ pub(super) struct State {
     pub(super) attention: Watch,
     /// Its tmux server says that its bell rang since somebody was attached.
     pub(super) bell_flag: bool,
+    /// What its tmux server said last of what it has printed, for one that we did not launch: it has no log.
+    pub(super) activity: u64,
     /// When it was answered, where that is not on disk yet.
     pub(super) unsaved_answer: Option<f64>,
     /// Whose coming and going a stop has told already.
@@ -169,6 +171,7 @@ impl Session {
             notice: None,
             attention: Watch::default(),
             bell_flag: false,
+            activity: 0,
             unsaved_answer: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),
