@@ -496,3 +496,17 @@ fn text_that_does_not_wrap_stays_in_its_row() {
         }
     }
 }
+
+/// But in the last column, where the one in the same read has the character wrapped before it is drawn.
+#[test]
+fn a_selector_in_a_later_read_is_like_one_in_the_same() {
+    for text in ["a\u{2764}\u{FE0F}b", "\u{2764}\u{FE0F}", "12345678\u{2764}\u{FE0F}b"] {
+        let whole = fed(2, 10, text);
+        let mut pieces = screen(2, 10);
+        for piece in text.split_inclusive('\u{2764}') {
+            pieces.process(piece.as_bytes());
+        }
+        let cells = |screen: &Screen| [row_cells(screen, 0, 0), row_cells(screen, 0, 1)];
+        assert_eq!((cells(&pieces), pieces.cursor()), (cells(&whole), whole.cursor()), "{text:?}");
+    }
+}
