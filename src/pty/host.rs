@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -76,7 +76,8 @@ pub struct Pty {
     screen: Arc<Mutex<Screen>>,
     master: Arc<Mutex<Option<Arc<OwnedFd>>>>,
     asks: mpsc::Sender<Ask>,
-    wake: Arc<OwnedFd>,
+    /// The reader's: it is let go of with it.
+    wake: Weak<OwnedFd>,
     reader: Mutex<Option<JoinHandle<()>>>,
     /// Nobody holds the slave any more.
     ended: Arc<AtomicBool>,
@@ -110,6 +111,7 @@ impl Pty {
         let thread =
             std::thread::Builder::new().name("pty".into()).stack_size(512 << 10).spawn(move || reader.run())?;
         let master = Arc::new(Mutex::new(Some(master)));
+        let wake = Arc::downgrade(&wake);
         Ok(Self { screen, master, asks, wake, reader: Mutex::new(Some(thread)), ended })
     }
 
@@ -176,8 +178,10 @@ impl Pty {
     }
 
     fn ask(&self, ask: Ask) {
-        if self.asks.send(ask).is_ok() {
-            rustix::io::write(&*self.wake, &1_u64.to_ne_bytes()).ok();
+        if self.asks.send(ask).is_ok()
+            && let Some(wake) = self.wake.upgrade()
+        {
+            rustix::io::write(&*wake, &1_u64.to_ne_bytes()).ok();
         }
     }
 }

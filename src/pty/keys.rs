@@ -1,7 +1,9 @@
 //! Names of keys, as tmux writes them, and the bytes a terminal sends for them.
 //!
 //! Called by the `send` command, by recipes' `stop.keys` and by the view for keys that go to a session. Pure;
-//! knows no terminal but the one every program understands (xterm's legacy encoding).
+//! knows the encoding that every program understands (xterm's), and kitty's for programs that asked for it.
+
+use super::screen::Modes;
 
 /// The modifiers before a name: `C-`, `M-`, `S-` in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,17 +38,26 @@ enum Special {
 /// Names are taken in any case: `Enter`, `Escape`, `Tab`, `BTab`, `BSpace`, `Space`, `Up`, `Down`, `Left`,
 /// `Right`, `Home`, `End`, `PPage`/`PageUp`, `NPage`/`PageDown`, `IC`/`Insert`, `DC`/`Delete`, `F1` to `F12`;
 /// single characters stand for themselves. `C-`, `M-` and `S-` may stand before them, `^x` is `C-x`.
-pub fn encode(name: &str, application_cursor: bool) -> Option<Vec<u8>> {
+pub fn encode(name: &str, modes: Modes) -> Option<Vec<u8>> {
     let (modifiers, key) = split_modifiers(name);
     if key.is_empty() {
         return None;
     }
     if let Some(special) = special(key) {
-        return Some(encode_special(special, modifiers, application_cursor));
+        return Some(if modes.disambiguates {
+            told_apart_special(special, modifiers)
+        } else {
+            encode_special(special, modifiers, modes.application_cursor)
+        });
     }
+    let older = encode_plain(key, modifiers)?;
+    Some(if modes.disambiguates { told_apart(key, modifiers).unwrap_or(older) } else { older })
+}
+
+fn encode_plain(key: &str, modifiers: Modifiers) -> Option<Vec<u8>> {
     let mut bytes = match key.to_ascii_lowercase().as_str() {
         "enter" => plain(b"\r", modifiers),
-        "escape" => plain(b"\x1b", modifiers),
+        "escape" | "esc" => plain(b"\x1b", modifiers),
         "tab" if modifiers.shift && !modifiers.control => Some(b"\x1b[Z".to_vec()),
         "tab" => plain(b"\t", modifiers),
         "btab" if !modifiers.control => Some(b"\x1b[Z".to_vec()),
@@ -118,6 +129,41 @@ fn encode_special(special: Special, modifiers: Modifiers, application_cursor: bo
     .into_bytes()
 }
 
+/// Returns a key without a character of its own as kitty's protocol writes it.
+fn told_apart_special(special: Special, modifiers: Modifiers) -> Vec<u8> {
+    match (special, modifiers.parameter()) {
+        // `CSI R` is a report of the cursor.
+        (Special::Function('R'), _) => encode_special(Special::Numbered(13), modifiers, false),
+        (Special::Function(last), None) => format!("\x1b[{last}").into_bytes(),
+        _ => encode_special(special, modifiers, false),
+    }
+}
+
+/// Returns any other key as kitty's protocol writes it; nothing for those that stay as they were: text, and Enter, Tab
+/// and Backspace alone.
+fn told_apart(key: &str, mut modifiers: Modifiers) -> Option<Vec<u8>> {
+    let number = match key.to_ascii_lowercase().as_str() {
+        "enter" => 13,
+        "escape" | "esc" => 27,
+        "tab" => 9,
+        "btab" => {
+            modifiers.shift = true;
+            9
+        }
+        "bspace" => 127,
+        "space" => 32,
+        _ => {
+            let c = key.chars().next()?;
+            modifiers.shift |= c.is_ascii_uppercase() && modifiers.meta;
+            u32::from(c.to_ascii_lowercase())
+        }
+    };
+    match modifiers.parameter() {
+        Some(parameter) => Some(format!("\x1b[{number};{parameter}u").into_bytes()),
+        None => (number == 27).then(|| b"\x1b[27u".to_vec()),
+    }
+}
+
 /// Returns a key that Control does not change into anything; Shift is ignored.
 fn plain(bytes: &[u8], modifiers: Modifiers) -> Option<Vec<u8>> {
     (!modifiers.control).then(|| bytes.to_vec())
@@ -153,7 +199,7 @@ mod tests {
 
     #[track_caller]
     fn check(name: &str, expected: Option<&str>) {
-        assert_eq!(encode(name, false).as_deref(), expected.map(str::as_bytes), "{name}");
+        assert_eq!(encode(name, Modes::default()).as_deref(), expected.map(str::as_bytes), "{name}");
     }
 
     #[test]
@@ -198,6 +244,7 @@ mod tests {
             ("enter", "\r"),
             ("M-Enter", "\x1b\r"),
             ("Escape", "\x1b"),
+            ("Esc", "\x1b"),
             ("M-Escape", "\x1b\x1b"),
             ("Tab", "\t"),
             ("S-Tab", "\x1b[Z"),
@@ -250,7 +297,53 @@ mod tests {
         for (name, expected) in
             [("Up", "\x1bOA"), ("Home", "\x1bOH"), ("C-Up", "\x1b[1;5A"), ("F5", "\x1b[15~"), ("x", "x")]
         {
-            assert_eq!(encode(name, true).as_deref(), Some(expected.as_bytes()), "{name}");
+            let modes = Modes { application_cursor: true, ..Modes::default() };
+            assert_eq!(encode(name, modes).as_deref(), Some(expected.as_bytes()), "{name}");
+        }
+    }
+
+    #[test]
+    fn keys_are_told_apart_for_whoever_asked() {
+        let modes = Modes { application_cursor: true, disambiguates: true, ..Modes::default() };
+        for (name, expected) in [
+            ("a", "a"),
+            ("A", "A"),
+            ("Space", " "),
+            ("Enter", "\r"),
+            ("Tab", "\t"),
+            ("BSpace", "\x7f"),
+            ("Escape", "\x1b[27u"),
+            ("Esc", "\x1b[27u"),
+            ("M-Escape", "\x1b[27;3u"),
+            ("M-Enter", "\x1b[13;3u"),
+            ("BTab", "\x1b[9;2u"),
+            ("S-Tab", "\x1b[9;2u"),
+            ("C-BSpace", "\x1b[127;5u"),
+            ("C-c", "\x1b[99;5u"),
+            ("C-C", "\x1b[99;5u"),
+            ("C-i", "\x1b[105;5u"),
+            ("C-[", "\x1b[91;5u"),
+            ("C-Space", "\x1b[32;5u"),
+            ("M-x", "\x1b[120;3u"),
+            ("M-X", "\x1b[120;4u"),
+            ("C-M-c", "\x1b[99;7u"),
+            ("Up", "\x1b[A"),
+            ("C-Up", "\x1b[1;5A"),
+            ("F1", "\x1b[P"),
+            ("F3", "\x1b[13~"),
+            ("S-F3", "\x1b[13;2~"),
+            ("F5", "\x1b[15~"),
+            ("Delete", "\x1b[3~"),
+        ] {
+            let got = encode(name, modes);
+            assert_eq!(
+                got.as_deref().map(<[u8]>::escape_ascii).map(|text| text.to_string()),
+                Some(expected.as_bytes().escape_ascii().to_string()),
+                "{name}"
+            );
+        }
+        for name in ["", "C-", "ab", "C-Enter", "S-a"] {
+            assert_eq!(encode(name, modes), None, "{name}: what has no bytes elsewhere has none here");
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod cell;
 mod edge;
 mod events;
 mod flood;
+mod keyboard;
 mod read;
 mod reflow;
 mod scan;
@@ -101,6 +102,8 @@ pub struct Modes {
     pub mouse_encoding: MouseEncoding,
     /// The cursor is to be shown.
     pub cursor_visible: bool,
+    /// Keys that look alike in the older encoding are told apart (kitty's keyboard protocol).
+    pub disambiguates: bool,
 }
 
 /// Something the program did that is not on its screen.
@@ -227,6 +230,7 @@ impl Screen {
                 vt100::MouseProtocolEncoding::Sgr => MouseEncoding::Sgr,
             },
             cursor_visible: !emulator.hide_cursor(),
+            disambiguates: self.events().keyboard.disambiguates(emulator.alternate_screen()),
         }
     }
 
@@ -234,7 +238,8 @@ impl Screen {
     pub fn painted(&self) -> String {
         let emulator = self.emulator();
         let alternate = if emulator.alternate_screen() { "\x1b[?1049h" } else { "" };
-        format!("{alternate}{}", emulator.state_formatted())
+        let keyboard = if self.modes().disambiguates { "\x1b[=1u" } else { "" };
+        format!("{alternate}{}{keyboard}", emulator.state_formatted())
     }
 
     /// Returns the title the program set, without control characters.
@@ -479,6 +484,7 @@ impl Screen {
             Action::Reset => {
                 self.whole = true;
                 self.history().close();
+                self.parser.callbacks_mut().keyboard = keyboard::Keyboard::default();
             }
             Action::None
             | Action::ClearHistory

@@ -12,7 +12,7 @@ use crate::lifecycle::identity::Pid;
 
 use super::ids::{PaneId, SessionId, WindowId, safe_name};
 use super::keys::Key;
-use super::parse::{BELL_FORMAT, CREATED_FORMAT, PANE_FORMAT, SESSION_FORMAT};
+use super::parse::{ACTIVITY_FORMAT, BELL_FORMAT, CREATED_FORMAT, PANE_FORMAT, SESSION_FORMAT};
 use super::quote;
 use super::socket::SocketRef;
 
@@ -119,6 +119,11 @@ pub fn list_sessions() -> Vec<OsString> {
 /// `list-windows` of the whole server, for their bells.
 pub fn bells() -> Vec<OsString> {
     words(["list-windows", "-a", "-F", BELL_FORMAT])
+}
+
+/// `list-panes` of the whole server, for what they have printed.
+pub fn activity() -> Vec<OsString> {
+    words(["list-panes", "-a", "-F", ACTIVITY_FORMAT])
 }
 
 /// `list-clients` of one session: `1` for each that is in control mode, and so nobody's terminal, else `0`.
@@ -401,6 +406,7 @@ mod tests {
             assert!(shown.ends_with(" -- ...") && !shown.contains("secret"), "{shown}");
         }
         assert_eq!(shown(&bells()), format!("list-windows -a -F {BELL_FORMAT}"));
+        assert_eq!(shown(&activity()), format!("list-panes -a -F {ACTIVITY_FORMAT}"));
         assert_eq!(shown(&list_sessions()), format!("list-sessions -F {SESSION_FORMAT}"));
     }
 }

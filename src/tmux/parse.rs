@@ -26,6 +26,9 @@ pub const SESSION_FORMAT: &str = "#{pid} #{session_id} #{session_windows} #{sess
 /// The format that [`bell`] reads.
 pub const BELL_FORMAT: &str = "#{session_id} #{window_bell_flag}";
 
+/// The format that [`activity`] reads.
+pub const ACTIVITY_FORMAT: &str = "#{pid} #{session_id} #{window_activity} #{history_size} #{cursor_y} #{cursor_x}";
+
 /// The format that [`PaneModes::parse`] reads. The word in front tells it from the contents of a pane.
 pub const MODES_FORMAT: &str = "modes #{pane_width} #{pane_height} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{keypad_cursor_flag} #{keypad_flag} #{mouse_standard_flag} #{mouse_all_flag} #{mouse_sgr_flag} \
@@ -271,6 +274,19 @@ pub fn bell(row: &[u8]) -> Result<(SessionId, bool), ParseError> {
     let rang = (fields.next("session_id")?, fields.flag("window_bell_flag")?);
     fields.end()?;
     Ok(rang)
+}
+
+/// Reads one row of [`ACTIVITY_FORMAT`]: the server, a session, and numbers that change whenever one of its panes prints.
+/// The first of them is in seconds; the others change within one.
+pub fn activity(row: &[u8]) -> Result<(Pid, SessionId, [u64; 4]), ParseError> {
+    let mut fields = Fields::new("activity row", row)?;
+    let (server, session) = (fields.pid("pid")?, fields.next("session_id")?);
+    let mut numbers = [0; 4];
+    for (number, name) in numbers.iter_mut().zip(["window_activity", "history_size", "cursor_y", "cursor_x"]) {
+        *number = fields.next(name)?;
+    }
+    fields.end()?;
+    Ok((server, session, numbers))
 }
 
 /// Reads all rows of an answer.

@@ -3,8 +3,9 @@
 //! Called by `app` from threads that may wait: every call may take up to [`DEADLINE`]. It never targets a
 //! name, never starts a server except in [`Server::create`], and never hands its own environment on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -53,7 +54,7 @@ pub enum Closed {
 /// A tmux server.
 ///
 /// Calls that look: [`Self::probe`], [`Self::version`], [`Self::sessions`], [`Self::panes`], [`Self::all_panes`], [`Self::bells`],
-/// [`Self::pane`], [`Self::capture`]. Calls that change something: all others. None of them changes `self`.
+/// [`Self::activity`], [`Self::pane`], [`Self::capture`]. Calls that change something: all others. None of them changes `self`.
 #[derive(Clone, Debug)]
 pub struct Server {
     program: OsString,
@@ -180,6 +181,19 @@ impl Server {
     pub fn bells(&self) -> Result<BTreeSet<SessionId>, TmuxError> {
         let rows = parse::rows(&self.call(argv::bells())?, parse::bell)?;
         Ok(rows.into_iter().filter_map(|(session, rang)| rang.then_some(session)).collect())
+    }
+
+    /// Returns a number for each session of this server that changes whenever one of its panes prints, and the pid of the
+    /// server that says so. It is compared with itself only.
+    ///
+    /// # Errors
+    /// As [`Self::sessions`].
+    pub fn activity(&self) -> Result<BTreeMap<(Pid, SessionId), u64>, TmuxError> {
+        let mut sessions: BTreeMap<(Pid, SessionId), DefaultHasher> = BTreeMap::new();
+        for (server, session, numbers) in parse::rows(&self.call(argv::activity())?, parse::activity)? {
+            numbers.hash(sessions.entry((server, session)).or_default());
+        }
+        Ok(sessions.into_iter().map(|(session, hasher)| (session, hasher.finish())).collect())
     }
 
     /// Returns the terminals on which people look at a session.

@@ -190,3 +190,26 @@ fn a_container_that_outlives_its_client_is_in_the_receipt() {
     assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
     assert_eq!(batch.finish(), Some(3));
 }
+
+/// What has ended by itself is kept to be looked at, not to be held: ten of them take no more descriptors than none.
+#[test]
+fn what_has_ended_holds_no_descriptor() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    let held = |batch: &Batch| fs::read_dir(format!("/proc/{}/fd", batch.pid())).unwrap().count();
+    batch.ok(json!({"cmd": "list"}));
+    let before = held(&batch);
+    for number in 0..10 {
+        let command = format!("echo last-words-{number}");
+        let name = format!("s{number}");
+        batch.ok(json!({"cmd": "launch", "command": command, "kind": "shell", "host": "pty", "name": name}));
+        batch.ok(json!({"cmd": "wait", "session": name, "for": "exit", "timeout_s": 20}));
+    }
+    until("all is let go", || held(&batch) <= before);
+    for number in 0..10 {
+        let screen = batch.ok(json!({"cmd": "screen", "session": format!("s{number}")}));
+        assert_eq!(screen["lines"][0], json!(format!("last-words-{number}")), "its last screen stays");
+        batch.ok(json!({"cmd": "dismiss", "session": format!("s{number}")}));
+    }
+    assert_eq!(batch.finish(), Some(0));
+}

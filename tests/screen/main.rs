@@ -10,10 +10,12 @@ mod attach;
 mod attention;
 mod autostart;
 mod clipboard;
+mod demo;
 mod finding;
 mod form;
 mod history;
 mod kept;
+mod kitty;
 mod live;
 mod marks;
 mod orphans;
@@ -135,6 +137,8 @@ impl Terminal {
         self.key("s");
         self.await_text("shell");
         self.await_text("Start");
+        // The first one that is offered is the demo.
+        self.key("Down");
         self.key("Enter");
         self.await_that("a running shell", |text| text.contains("running"));
         let until = Instant::now() + PATIENCE;

@@ -35,6 +35,8 @@ const DESKTOP: Duration = Duration::from_secs(5);
 const TYPIST: Duration = Duration::from_secs(30);
 /// Shortest time between two questions for the bells of tmux.
 const BELLS: Duration = Duration::from_secs(2);
+/// Time between two questions for what sessions of others have printed, while nothing else happens.
+const GUESTS: Duration = Duration::from_secs(2);
 /// Time between two looks at git branches.
 const BRANCHES: Duration = Duration::from_secs(4);
 /// How long the view of tmux may take to let go at the end.
@@ -348,6 +350,9 @@ fn refresh_rows(inner: &Arc<Inner>) {
         let (mut tree_before, mut printed_before) = (None, BTreeMap::new());
         // What has printed since tmux was asked for bells.
         let (mut rings, mut bells_at) = (BTreeSet::new(), None);
+        // When sessions of others were asked for last, and how long to leave them alone: a server that is slow to answer
+        // holds up nothing but a small part of the time.
+        let (mut guests_at, mut rest) = (None, Duration::ZERO);
         let mut orphans_at = None;
         loop {
             if orphans_at.is_none_or(|at: Instant| at.elapsed() >= ORPHANS) {
@@ -362,7 +367,15 @@ fn refresh_rows(inner: &Arc<Inner>) {
                 inner.tell(UiEvent::Sessions(rows.clone()));
                 before = rows;
             }
-            let printed = inner.runtime.printed();
+            let mut printed = inner.runtime.printed();
+            // Whatever is told is told as of now: what was printed while somebody looked was seen.
+            let patience = if printed == printed_before { GUESTS } else { Duration::ZERO };
+            if guests_at.is_none_or(|at: Instant| at.elapsed() >= patience.max(rest)) {
+                let begin = Instant::now();
+                inner.runtime.hear_guests();
+                (guests_at, rest) = (Some(Instant::now()), begin.elapsed() * 20);
+                printed = inner.runtime.printed();
+            }
             if printed != printed_before {
                 inner.tell(UiEvent::Printed(printed.clone()));
                 rings.extend(

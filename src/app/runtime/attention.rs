@@ -25,10 +25,13 @@ use crate::app::error::AppError;
 use crate::app::event::Event;
 use crate::app::notify::note;
 use crate::lifecycle::clock::{boottime, timespec};
+use crate::lifecycle::identity::Pid;
 use crate::lifecycle::store::write_json;
 
 /// Time between two looks where nothing is heard.
 const TICK: Duration = Duration::from_secs(1);
+/// How long a bell waits for its session to be known, in seconds: a launch takes less.
+const EARLY_S: f64 = 60.0;
 
 /// Starts the thread; it ends with the runtime.
 pub(super) fn start(inner: &Arc<Inner>) {
@@ -161,7 +164,7 @@ impl Inner {
             let mut sessions = self.lock();
             let known = sessions.by_id.get(id).cloned();
             if known.is_none() {
-                sessions.bells.insert(id.to_owned(), now);
+                keep_early(&mut sessions.bells, id, now);
             }
             known
         };
@@ -235,6 +238,13 @@ impl State {
     }
 }
 
+/// Keeps the bell of a session that is not known yet. One that is over rings as well: of what nobody comes for, nothing
+/// stays.
+fn keep_early(bells: &mut BTreeMap<String, f64>, id: &str, now: f64) {
+    bells.retain(|_, at| now - *at < EARLY_S);
+    bells.insert(id.to_owned(), now);
+}
+
 impl Runtime {
     /// Takes note of a bell that the view of a session in tmux has heard.
     pub fn ring(&self, session: &str) {
@@ -264,11 +274,51 @@ impl Runtime {
         }
     }
 
+    /// Hears what sessions of others have printed: one question to each tmux server that has one. It changes neither a
+    /// size nor an option there. A server that does not answer has said nothing; another one on its socket says nothing
+    /// of these.
+    pub fn hear_guests(&self) {
+        let mut servers: BTreeMap<String, Vec<(Arc<Session>, Pid, String)>> = BTreeMap::new();
+        for session in self.inner.all() {
+            let state = session.state();
+            let record = state.tether.tmux.clone().filter(|_| state.tether.adoption.is_some() && !state.over);
+            drop(state);
+            if let Some(record) = record {
+                let place = (session, record.server.pid, record.session_id);
+                servers.entry(record.socket).or_default().push(place);
+            }
+        }
+        for sessions in servers.into_values() {
+            let record = sessions.first().and_then(|(session, ..)| session.tether().tmux);
+            let heard = record.and_then(|record| server_of(&self.inner, &record).activity().ok()).unwrap_or_default();
+            for (session, server, place) in sessions {
+                if let Some(activity) = place.parse().ok().and_then(|place| heard.get(&(server, place))) {
+                    session.state().activity = *activity;
+                }
+            }
+        }
+    }
+
     /// Takes note that somebody types into a session. Does not wait.
     pub fn answer(&self, session: &str) {
         let session = self.inner.lock().by_id.get(session).cloned();
         if let Some(session) = session {
             self.inner.answer(&session, boottime());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bells_of_sessions_that_never_come_do_not_pile_up() {
+        let mut bells = BTreeMap::new();
+        for second in 0..1000_u32 {
+            keep_early(&mut bells, &format!("serve-{second:08x}"), f64::from(second));
+        }
+        assert_eq!(bells.len(), 60);
+        assert!(bells.contains_key("serve-000003e7") && !bells.contains_key("serve-00000000"));
     }
 }

@@ -81,8 +81,7 @@ impl Host for SessionHost<'_> {
         match (&self.session.pty, &self.tether.tmux) {
             (Some(owned), _) => {
                 // Its screen and history stay readable until it is dismissed.
-                owned.pty.hang_up(captured);
-                owned.lifeline.cut();
+                owned.let_go(captured);
                 Ok(())
             }
             (None, Some(record)) => {

@@ -267,14 +267,14 @@ impl Inner {
         }
         let began = boottime();
         if let Some(owned) = &session.pty {
-            let cursor_keys = {
+            let modes = {
                 let screen = owned.pty.screen();
                 let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-                screen.modes().application_cursor
+                screen.modes()
             };
             let mut bytes = text.unwrap_or_default().as_bytes().to_vec();
             for name in keys {
-                let encoded = crate::pty::keys::encode(name, cursor_keys);
+                let encoded = crate::pty::keys::encode(name, modes);
                 bytes.extend(encoded.ok_or_else(|| AppError::new(ErrorKind::Usage, format!("unknown key {name:?}")))?);
             }
             owned.pty.write(bytes);
@@ -455,15 +455,21 @@ impl super::Runtime {
         }
     }
 
-    /// Returns when each session has printed last, by its log, in nanoseconds of the wall clock: a look at each log,
-    /// whatever it prints. One without a log is not there.
+    /// Returns a number for each session that is another one when it has printed: a look at each log, whatever it prints.
+    /// What others have launched has no log, and the number that [`Runtime::hear_guests`] heard last. One without either
+    /// is not there.
     pub fn printed(&self) -> std::collections::BTreeMap<String, u64> {
         let printed = |id: &str| {
             let since = self.inner.store.log_written(id)?.duration_since(std::time::UNIX_EPOCH).ok()?;
             u64::try_from(since.as_nanos()).ok()
         };
         let sessions = self.inner.all();
-        sessions.iter().filter_map(|session| Some((session.id.clone(), printed(&session.id)?))).collect()
+        let heard = |session: &Session| {
+            let state = session.state();
+            state.tether.adoption.as_ref().map(|_| state.activity)
+        };
+        let number = |session: &Session| heard(session).or_else(|| printed(&session.id));
+        sessions.iter().filter_map(|session| Some((session.id.clone(), number(session)?))).collect()
     }
 
     /// Tells whether the runtime is ending.

@@ -91,7 +91,12 @@ impl Inner {
         }
         let captured = capture(&tether.scope(Vec::new()), Depth::Host, &guard, &self.inspector);
         self.note(session, &captured, workload);
-        session.state().empty = captured.is_empty();
+        let empty = captured.is_empty();
+        session.state().empty = empty;
+        // It has ended by itself: its terminal is nobody's any more.
+        if let Some(owned) = session.pty.as_ref().filter(|_| empty && session.state().over) {
+            owned.let_go(&captured);
+        }
     }
 
     /// Looks at a tree that is followed, and takes note of it where it holds these processes, and nobody has come or

@@ -14,7 +14,7 @@ use crate::lifecycle::identity::Identity;
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::tether::{ExitRecord, Tether};
-use crate::lifecycle::tree::Followed;
+use crate::lifecycle::tree::{Captured, Followed};
 use crate::lifecycle::verdict::VerdictKind;
 use crate::lifecycle::warden::Lifeline;
 use crate::pty::Pty;
@@ -23,13 +23,21 @@ use crate::pty::Pty;
 #[derive(Debug)]
 pub(super) struct OwnedPty {
     pub(super) pty: Pty,
-    pub(super) lifeline: Lifeline,
+    lifeline: Mutex<Option<Lifeline>>,
     warden_child: Mutex<Option<OwnChild>>,
 }
 
 impl OwnedPty {
     pub(super) fn new(pty: Pty, lifeline: Lifeline, warden: OwnChild) -> Self {
-        Self { pty, lifeline, warden_child: Mutex::new(Some(warden)) }
+        Self { pty, lifeline: Mutex::new(Some(lifeline)), warden_child: Mutex::new(Some(warden)) }
+    }
+
+    /// Hangs up and lets its warden go: nothing of it is held after that but its last screen.
+    pub(super) fn let_go(&self, captured: &Captured) {
+        self.pty.hang_up(captured);
+        if let Some(lifeline) = self.lifeline.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            lifeline.cut();
+        }
     }
 
     /// Reaps the warden if it has left.
@@ -109,6 +117,8 @@ pub(super) struct State {
     pub(super) attention: Watch,
     /// Its tmux server says that its bell rang since somebody was attached.
     pub(super) bell_flag: bool,
+    /// What its tmux server said last of what it has printed, for one that we did not launch: it has no log.
+    pub(super) activity: u64,
     /// When it was answered, where that is not on disk yet.
     pub(super) unsaved_answer: Option<f64>,
     /// Whose coming and going a stop has told already.
@@ -189,6 +199,7 @@ impl Session {
             notice: None,
             attention: Watch::default(),
             bell_flag: false,
+            activity: 0,
             unsaved_answer: None,
             told_new: BTreeSet::new(),
             told_gone: BTreeSet::new(),

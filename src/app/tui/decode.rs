@@ -7,8 +7,11 @@
 //! undecided until [`Decoder::flush`] says that nothing follows.
 
 mod background;
+mod keyboard;
 
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
+
+use super::kitty;
 
 /// Longest escape sequence that is waited for; real ones are shorter than 40 bytes.
 const SEQUENCE_LIMIT: usize = 128;
@@ -17,7 +20,7 @@ const PASTE_LIMIT: usize = 16 << 20;
 const PASTE_END: &[u8] = b"\x1b[201~";
 /// How many flushes the beginning of an answer waits for the rest: a slow line may tear it apart.
 const ANSWER: u8 = 60;
-/// The same for `ESC ]` alone, which is a key, too.
+/// The same for `ESC ]` and `ESC [` alone, which are keys, too.
 const MAYBE: u8 = 10;
 
 /// Turns bytes into events. Feed with [`Decoder::feed`]; call [`Decoder::flush`] when
@@ -30,8 +33,23 @@ pub(super) struct Decoder {
     asked: bool,
     /// What it has answered.
     background: Option<[u8; 3]>,
+    question: Question,
+    /// It has kitty's keyboard protocol.
+    tells_keys_apart: bool,
     /// How often the beginning of an answer was looked at in vain.
     held: u8,
+}
+
+/// The question whether the terminal has kitty's keyboard protocol.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Question {
+    /// It was not asked.
+    #[default]
+    None,
+    /// The answer may come.
+    Open,
+    /// It has answered, or is too slow for a key to wait.
+    Over,
 }
 
 /// What the start of the pending bytes is.
@@ -43,9 +61,15 @@ enum Parsed {
 }
 
 impl Decoder {
-    /// Returns a decoder for a terminal that was asked for its background, or was not.
+    /// Returns a decoder for a terminal that was asked for kitty's keyboard protocol, and, with `asked`, for its
+    /// background.
     pub(super) fn new(asked: bool) -> Self {
-        Self { asked, ..Self::default() }
+        Self { asked, question: Question::Open, ..Self::default() }
+    }
+
+    /// Tells, once, that the terminal has kitty's keyboard protocol.
+    pub(super) fn take_keyboard(&mut self) -> bool {
+        std::mem::take(&mut self.tells_keys_apart)
     }
 
     /// Takes the background that the terminal has told meanwhile.
@@ -112,6 +136,35 @@ impl Decoder {
                         }
                     }
                     background::Read::Other => {}
+                }
+            }
+            if self.question != Question::None {
+                match keyboard::read(&self.pending[at..]) {
+                    keyboard::Read::Whole(used) => {
+                        (self.question, self.tells_keys_apart) = (Question::Over, true);
+                        at += used;
+                        continue;
+                    }
+                    keyboard::Read::Partial => {
+                        let is_key = self.pending.len() - at <= 2;
+                        self.held = self.held.saturating_add(u8::from(last));
+                        let patience = match (is_key, self.question) {
+                            (false, _) => ANSWER,
+                            (true, Question::Open) => MAYBE,
+                            (true, Question::Over | Question::None) => 0,
+                        };
+                        if self.held < patience {
+                            break;
+                        }
+                        // No answer is that slow: from now on this is a key as on any other terminal.
+                        if is_key {
+                            self.question = Question::Over;
+                        } else {
+                            at = self.pending.len();
+                            continue;
+                        }
+                    }
+                    keyboard::Read::Other => {}
                 }
             }
             match parse(&self.pending[at..], last) {
@@ -307,58 +360,33 @@ fn sequence(body: &[u8], end: u8) -> Option<Event> {
     }
     let numbers = numbers(body);
     let number = |i: usize| numbers.get(i).copied().unwrap_or(0);
+    let held = || kitty::modifiers(number(1));
+    let part = |field: usize, index: usize| part(body, field, index).unwrap_or(0);
+    let kind = kitty::kind(part(1, 1));
+    let named = |code| Some(Event::Key(KeyEvent::new_with_kind(code, held(), kind)));
     match (end, number(0)) {
         // The start of a paste; the text itself is collected by the decoder.
         (b'~', 200) => Some(Event::Paste(String::new())),
-        (b'~', 27) => unicode(number(2), modifiers(number(1))),
-        (b'~', code) => tilde(code).and_then(|code| key(code, modifiers(number(1)))),
-        (b'u', code) => unicode(code, modifiers(number(1))),
+        (b'~', 27) => kitty::key([number(2), 0, 0], held(), KeyEventKind::Press),
+        (b'~', code) => tilde(code).and_then(named),
+        (b'u', code) => kitty::key([code, part(0, 1), part(0, 2)], held(), kind),
         (b'Z', _) => key(KeyCode::BackTab, KeyModifiers::SHIFT),
         (b'I', _) => Some(Event::FocusGained),
         (b'O', _) => Some(Event::FocusLost),
-        (byte, _) => letter(byte).and_then(|code| key(code, modifiers(number(1)))),
+        (byte, _) => letter(byte).and_then(named),
     }
 }
 
+/// Returns the first number of each parameter; parts behind a colon are of interest to keys only.
 fn numbers(body: &[u8]) -> Vec<u32> {
-    body.split(|byte| *byte == b';')
-        .map(|part| {
-            // A part may have sub-parameters behind a colon; only its first number counts here.
-            let digits = part.split(|byte| *byte == b':').next().unwrap_or_default();
-            std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
-        })
-        .collect()
+    let count = body.split(|byte| *byte == b';').count();
+    (0..count).map(|field| part(body, field, 0).unwrap_or(0)).collect()
 }
 
-/// xterm's modifier parameter: 1 plus a bit for each of Shift, Alt, Ctrl and Meta.
-fn modifiers(parameter: u32) -> KeyModifiers {
-    let bits = parameter.saturating_sub(1);
-    let mut modifiers = KeyModifiers::NONE;
-    for (bit, modifier) in
-        [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL), (8, KeyModifiers::META)]
-    {
-        if bits & bit != 0 {
-            modifiers |= modifier;
-        }
-    }
-    modifiers
-}
-
-/// A key reported by its code point (xterm's modifyOtherKeys and the `CSI u` form).
-fn unicode(code: u32, modifiers: KeyModifiers) -> Option<Event> {
-    let code = match code {
-        9 if modifiers.contains(KeyModifiers::SHIFT) => KeyCode::BackTab,
-        9 => KeyCode::Tab,
-        13 => KeyCode::Enter,
-        27 => KeyCode::Esc,
-        8 | 127 => KeyCode::Backspace,
-        code => {
-            let c = char::from_u32(code).filter(|c| !c.is_control() && !('\u{e000}'..='\u{f8ff}').contains(c))?;
-            let c = if modifiers.contains(KeyModifiers::SHIFT) { c.to_uppercase().next().unwrap_or(c) } else { c };
-            KeyCode::Char(c)
-        }
-    };
-    key(code, modifiers)
+/// Returns one part of one parameter.
+fn part(body: &[u8], field: usize, index: usize) -> Option<u32> {
+    let field = body.split(|byte| *byte == b';').nth(field)?;
+    std::str::from_utf8(field.split(|byte| *byte == b':').nth(index)?).ok()?.parse().ok()
 }
 
 fn mouse(code: u32, column: u32, row: u32, released: bool) -> Option<Event> {

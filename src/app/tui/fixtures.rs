@@ -359,6 +359,7 @@ pub(super) fn modes() -> Modes {
         mouse: MouseMode::None,
         mouse_encoding: MouseEncoding::Default,
         cursor_visible: true,
+        disambiguates: false,
     }
 }
 

@@ -2,14 +2,21 @@
 //!
 //! Called by `update` while a session has the focus. Pure. The encoding is xterm's (its document
 //! "Control Sequences", the tables *PC-Style Function Keys* and *Mouse Tracking*), which is what
-//! programs expect behind `TERM=xterm-256color` and `screen-256color` alike.
+//! programs expect behind `TERM=xterm-256color` and `screen-256color` alike; a program that asked to have keys told
+//! apart gets them as `kitty` writes them.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
 
+use super::kitty;
 use crate::pty::screen::{Modes, MouseEncoding, MouseMode};
 
 /// Returns the bytes of a key; none for keys that no terminal sends.
 pub(super) fn key(event: &KeyEvent, modes: Modes) -> Vec<u8> {
+    if modes.disambiguates
+        && let Some(bytes) = kitty::encode(event)
+    {
+        return bytes;
+    }
     let modifiers = event.modifiers;
     let alt = modifiers.contains(KeyModifiers::ALT);
     let control = modifiers.contains(KeyModifiers::CONTROL);
@@ -228,6 +235,7 @@ mod tests {
             mouse: MouseMode::None,
             mouse_encoding: MouseEncoding::Default,
             cursor_visible: true,
+            disambiguates: false,
         }
     }
 

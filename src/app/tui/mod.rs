@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | `seam` | what comes in, what goes out | yes |
 //! | `model`, `update`, `keymap`, `theme`, `view` | state, decisions, keys, colours, drawing | yes |
-//! | `decode`, `input` | terminal bytes to events, events to terminal bytes | yes |
+//! | `decode`, `input`, `kitty` | terminal bytes to events, events to terminal bytes | yes |
 //! | `notify` | what the terminal outside is asked to say while somebody looks elsewhere | yes |
 //! | `reader`, `signals`, `display`, `outlet`, `terminal`, `editor`, `job`, `run` | the thin shell around them | no |
 
@@ -23,6 +23,7 @@ mod glyph;
 mod input;
 pub mod job;
 pub mod keymap;
+mod kitty;
 pub mod model;
 mod notify;
 mod outlet;

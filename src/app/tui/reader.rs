@@ -149,6 +149,9 @@ fn read_events(mut tty: File, woken: &UnixStream, gate: &Gate, events: &Sender<U
                     if let Some(background) = decoder.take_background() {
                         let _ignored = events.send(UiEvent::Background(background));
                     }
+                    if decoder.take_keyboard() {
+                        let _ignored = events.send(UiEvent::Keyboard);
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // We are in the background; whoever brings us back says so.

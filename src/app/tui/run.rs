@@ -16,6 +16,7 @@ use super::display::Display;
 use super::editor;
 use super::input;
 use super::job::Listening;
+use super::kitty;
 use super::model::{Frozen, Model, ScreenFacts, Shown};
 use super::reader::Reader;
 use super::seam::{Cockpit, Effect, Options, Outcome, Typed, UiEvent};
@@ -58,6 +59,7 @@ pub fn run(
         // Nobody waits for the answer: it comes as an event, whenever it comes.
         shell.terminal.outlet().push(ASK_BACKGROUND);
     }
+    shell.terminal.outlet().push(kitty::ASK);
     let size = shell.terminal.size();
     let display = Display::new(shell.terminal.outlet().clone()).notifying(options.notifier);
     let display = display.with_few_colours(options.theme.depth().is_few());
@@ -77,6 +79,8 @@ trait Shell {
     /// Lets an editor have the terminal, with a text in a file of its own; its end comes as
     /// [`UiEvent::Edited`].
     fn edit(&self, text: String) -> Result<(), String>;
+    /// Has the terminal tell all keys apart: it has said that it can.
+    fn tell_keys_apart(&self);
     /// Takes the terminal back; `left` says whether it was given away by us. Returns its size.
     fn resume(&self, left: bool) -> (u16, u16);
 }
@@ -107,6 +111,10 @@ impl Shell for Job {
         editor::start(&text, move || {
             let _ignored = events.send(UiEvent::Edited(Ok(())));
         })
+    }
+
+    fn tell_keys_apart(&self) {
+        self.terminal.tell_keys_apart();
     }
 
     fn resume(&self, left: bool) -> (u16, u16) {
@@ -236,6 +244,7 @@ impl<'a> Loop<'a> {
                 self.update(UiEvent::Edited(result));
                 return outcome;
             }
+            UiEvent::Keyboard => self.shell.tell_keys_apart(),
             UiEvent::Input(_) => {
                 // What was written before the key is decided about as it was before the key.
                 self.look();

@@ -31,6 +31,8 @@ pub enum UiEvent {
     Input(crossterm::event::Event),
     /// The colour that the terminal has behind everything: red, green, blue.
     Background([u8; 3]),
+    /// The terminal can tell all keys apart, and does so from now on.
+    Keyboard,
     /// All sessions, as they are now.
     Sessions(Vec<SessionRow>),
     /// Who is left without a manager, and which records are left alone, as they are now.

@@ -20,6 +20,7 @@ use std::time::Duration;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use rustix::termios::{OptionalActions, Termios, isatty, tcgetattr, tcgetwinsize, tcsetattr};
 
+use super::kitty;
 use super::outlet::Outlet;
 use super::seam::UiEvent;
 use crate::pty::screen::panic_is_contained;
@@ -71,6 +72,10 @@ pub(super) struct Core {
     entered: AtomicBool,
     mouse: bool,
     focus: bool,
+    /// It has kitty's keyboard protocol.
+    tells_keys_apart: AtomicBool,
+    /// We have turned that on, and have to take it back.
+    pushed: AtomicBool,
 }
 
 impl Terminal {
@@ -90,6 +95,8 @@ impl Terminal {
             entered: AtomicBool::new(false),
             mouse,
             focus,
+            tells_keys_apart: AtomicBool::new(false),
+            pushed: AtomicBool::new(false),
         };
         let terminal = Self { core: Arc::new(core) };
         guard_against_panics(&terminal.core, events);
@@ -111,6 +118,12 @@ impl Terminal {
     /// Sets the modes again after somebody else has changed them without our leaving.
     pub(super) fn assert(&self) -> io::Result<()> {
         self.core.enter()
+    }
+
+    /// Has it tell all keys apart, now and whenever the screen is on it: it has said that it can.
+    pub(super) fn tell_keys_apart(&self) {
+        self.core.tells_keys_apart.store(true, Ordering::SeqCst);
+        self.core.turn_keyboard();
     }
 
     /// Returns columns and rows.
@@ -145,7 +158,17 @@ impl Core {
         if self.focus {
             self.outlet.push(REPORT_FOCUS);
         }
+        self.turn_keyboard();
         Ok(())
+    }
+
+    /// Turns kitty's keyboard protocol on where the terminal has it. It is one entry on the stack of the alternate
+    /// screen, however often it is turned on.
+    fn turn_keyboard(&self) {
+        if self.entered.load(Ordering::SeqCst) && self.tells_keys_apart.load(Ordering::SeqCst) {
+            let again = self.pushed.swap(true, Ordering::SeqCst);
+            self.outlet.push(if again { kitty::SET } else { kitty::PUSH });
+        }
     }
 
     /// Restores the terminal if the screen is on it. A terminal that does not read gets its modes
@@ -153,6 +176,9 @@ impl Core {
     pub(super) fn leave(&self) {
         if !self.entered.swap(false, Ordering::SeqCst) {
             return;
+        }
+        if self.pushed.swap(false, Ordering::SeqCst) {
+            self.outlet.push(kitty::POP);
         }
         self.outlet.push(LEAVE);
         self.outlet.drain(PATIENCE);
@@ -250,7 +276,9 @@ pub(super) fn restore_for_another(output: impl AsFd) {
     let mut ready = [PollFd::new(&output, PollFlags::OUT)];
     let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     if matches!(poll(&mut ready, Some(&patience)), Ok(1)) && ready[0].revents().contains(PollFlags::OUT) {
-        let _ignored = unstoppable(|| rustix::io::write(&output, LEAVE));
+        // Where nothing was turned on, or is known of it, taking it back does nothing.
+        let restore = [kitty::POP, LEAVE].concat();
+        let _ignored = unstoppable(|| rustix::io::write(&output, &restore));
     }
     let _ignored = io::stdout().flush();
 }

@@ -1,7 +1,7 @@
 //! What the emulator reports while it works: rows that scroll away, titles, bells, clipboard writes, queries.
 //!
 //! Called by the emulator. Collects; never writes to a PTY, a clipboard or a terminal. Clipboard reads are
-//! ignored, and of the queries only device attributes and device status are answered.
+//! ignored, and of the queries only device attributes, device status and the keyboard's flags are answered.
 
 use std::fmt;
 
@@ -12,6 +12,7 @@ use vt100::capture::{BasicFormattedCaptureState, RowContents};
 
 use super::Notice;
 use super::cell::{self, CellStyle};
+use super::keyboard::Keyboard;
 use crate::pty::history::{History, HistoryLimit};
 use crate::text;
 
@@ -43,6 +44,7 @@ pub(super) struct Events {
     pub(super) clipboard: Option<Vec<u8>>,
     /// So many rows to come are in the history already.
     pub(super) known_rows: usize,
+    pub(super) keyboard: Keyboard,
     notices: Vec<Notice>,
 }
 
@@ -54,6 +56,7 @@ impl Events {
             title: String::new(),
             clipboard: None,
             known_rows: 0,
+            keyboard: Keyboard::default(),
             notices: Vec::new(),
         }
     }
@@ -105,6 +108,10 @@ impl vt100::Callbacks for Events {
         params: &[&[u16]],
         c: char,
     ) {
+        if let (Some(prefix), None, 'u') = (first, second, c) {
+            let answer = self.keyboard.take(screen.alternate_screen(), prefix, params);
+            return self.reply(&answer.unwrap_or_default());
+        }
         let param = match params {
             [] => 0,
             [[param]] => *param,

@@ -325,6 +325,7 @@ fn modes_attributes_and_both_cursors_survive_a_resize() {
             mouse: MouseMode::ButtonMotion,
             mouse_encoding: MouseEncoding::Sgr,
             cursor_visible: false,
+            disambiguates: false,
         }
     );
     screen.process(b"!\x1b8?");
@@ -387,7 +388,7 @@ fn only_attributes_and_status_are_answered() {
         ("\x1b[18t\x1b[14t\x1b[21t", ""),
         ("\x1b]52;c;?\x07", ""),
         ("\x1b]10;?\x07\x1b]11;?\x1b\\", ""),
-        ("\x1bP+q544e\x1b\\\x1b[>q\x1b[?u\x1b[?2026$p", ""),
+        ("\x1bP+q544e\x1b\\\x1b[>q\x1b[?2026$p", ""),
         ("\x05", ""),
     ] {
         let mut screen = fed(4, 10, query);
@@ -493,5 +494,19 @@ fn text_that_does_not_wrap_stays_in_its_row() {
                 "{bytes:?} by {size}"
             );
         }
+    }
+}
+
+/// But in the last column, where the one in the same read has the character wrapped before it is drawn.
+#[test]
+fn a_selector_in_a_later_read_is_like_one_in_the_same() {
+    for text in ["a\u{2764}\u{FE0F}b", "\u{2764}\u{FE0F}", "12345678\u{2764}\u{FE0F}b"] {
+        let whole = fed(2, 10, text);
+        let mut pieces = screen(2, 10);
+        for piece in text.split_inclusive('\u{2764}') {
+            pieces.process(piece.as_bytes());
+        }
+        let cells = |screen: &Screen| [row_cells(screen, 0, 0), row_cells(screen, 0, 1)];
+        assert_eq!((cells(&pieces), pieces.cursor()), (cells(&whole), whole.cursor()), "{text:?}");
     }
 }

@@ -70,11 +70,11 @@ fn line(config: &Config, name: &str) -> Option<String> {
 }
 
 #[test]
-fn without_any_file_a_shell_is_offered() {
+fn without_any_file_a_shell_and_the_demo_are_offered() {
     let config = World::new().load(None).unwrap();
     let names: Vec<&str> = config.recipes.iter().map(|recipe| recipe.name.as_str()).collect();
-    assert_eq!(names, ["shell"]);
-    assert!(config.rows()[0].available);
+    assert_eq!(names, ["demo", "shell"]);
+    assert!(config.rows().iter().all(|row| row.available));
     assert_eq!((config.sources.len(), &config.untrusted, config.notes.len()), (0, &None, 0));
     assert_eq!((config.tmux.socket.as_str(), config.cookbook.socket.as_str()), ("cookbook", "default"));
 }
@@ -87,7 +87,8 @@ fn built_in_recipes_are_offered_when_their_program_is_there() {
     let config = world.load(None).unwrap();
     let rows: Vec<_> = config.rows().into_iter().map(|row| (row.name, row.kind, row.source, row.available)).collect();
     let row = |name: &str, kind| (name.to_owned(), kind, "built-in".to_owned(), true);
-    assert_eq!(rows, [row("vllm", Kind::Serve), row("claude", Kind::Agent), row("shell", Kind::Shell)]);
+    let [demo, shell] = [row("demo", Kind::Serve), row("shell", Kind::Shell)];
+    assert_eq!(rows, [row("vllm", Kind::Serve), demo, row("claude", Kind::Agent), shell]);
 }
 
 #[test]
@@ -100,7 +101,8 @@ fn every_built_in_recipe_is_sound() {
     }
     for recipe in &layer.recipes {
         assert!(recipe.kind != Kind::Serve || recipe.ready.is_some(), "{}", recipe.name);
-        assert!(recipe.name == "shell" || recipe.program().is_some(), "{} could not be looked up", recipe.name);
+        let is_a_script = ["shell", "demo"].contains(&recipe.name.as_str());
+        assert!(is_a_script || recipe.program().is_some(), "{} could not be looked up", recipe.name);
         assert!(!recipe.autostart, "{}", recipe.name);
     }
 }
@@ -117,7 +119,7 @@ fn later_files_win_by_name() {
     let config = world.load(None).unwrap();
     let get = |name| line(&config, name).unwrap();
     assert_eq!(["vllm", "mine", "both", "new"].map(get), ["user", "user", "dir", "dir"]);
-    assert_eq!(config.recipes.len(), 5, "four and the shell; no name twice");
+    assert_eq!(config.recipes.len(), 6, "four, the demo and the shell; no name twice");
     assert_eq!(config.recipe("both").unwrap().source, Source::Directory);
     assert_eq!((config.tmux.socket.as_str(), config.ui.theme), ("d", Theme::Dark));
     assert_eq!(config.sources, [world.path(USER), file]);
@@ -125,7 +127,7 @@ fn later_files_win_by_name() {
     let explicit = world.write("explicit.toml", &recipe("only", "explicit"));
     let config = world.load(Some(&explicit)).unwrap();
     let names: Vec<_> = config.recipes.iter().map(|recipe| recipe.name.as_str()).collect();
-    assert_eq!(names, ["vllm", "shell", "only"], "--config replaces both files, not what is built in");
+    assert_eq!(names, ["vllm", "demo", "shell", "only"], "--config replaces both files, not what is built in");
     assert_eq!((config.sources, config.untrusted), (vec![explicit], None));
     assert_eq!(config.tmux.socket, "cookbook");
 }
@@ -213,7 +215,7 @@ fn a_program_that_is_missing_is_said() {
     world.write(USER, &content.concat());
     let rows = world.load(None).unwrap().rows();
     let rows: Vec<_> =
-        rows.iter().skip(1).map(|row| (row.name.as_str(), row.available, row.reason.as_deref())).collect();
+        rows.iter().skip(2).map(|row| (row.name.as_str(), row.available, row.reason.as_deref())).collect();
     let gone = Some("program `gone` was not found");
     let there = Some("program `there` was not found");
     assert_eq!(
@@ -228,8 +230,8 @@ fn a_program_that_is_missing_is_said() {
         ]
     );
     let rows = world.load(None).unwrap().rows();
-    assert_eq!(rows[1].command, "there --api-key ***");
-    assert_eq!(rows[6].command, "gone --token ***");
+    assert_eq!(rows[2].command, "there --api-key ***");
+    assert_eq!(rows[7].command, "gone --token ***");
     assert!(!serde_json::to_string(&rows).unwrap().contains("secret"));
 }
 
@@ -255,13 +257,13 @@ fn a_file_of_a_directory_is_inert_until_it_is_trusted() {
     for _ in 0..2 {
         let config = world.load(None).unwrap();
         assert_eq!((config.untrusted, config.sources), (None, vec![file.clone()]));
-        assert_eq!(config.recipes.len(), 2);
+        assert_eq!(config.recipes.len(), 3);
     }
 
     // Other bytes under the same path.
     fs::write(&file, recipe("mine", "y")).unwrap();
     let config = world.load(None).unwrap();
-    assert_eq!((config.recipes.len(), config.sources.len()), (1, 0));
+    assert_eq!((config.recipes.len(), config.sources.len()), (2, 0));
     let seen = config.untrusted.unwrap();
     assert_eq!(seen.path, file);
 
@@ -270,7 +272,7 @@ fn a_file_of_a_directory_is_inert_until_it_is_trusted() {
     let moved = world.write("project/deep/cookbook.toml", &recipe("mine", "x"));
     let config = world.load(None).unwrap();
     assert_eq!(config.untrusted.unwrap().path, moved, "the nearest file is the only one that is looked at");
-    assert_eq!(config.recipes.len(), 1);
+    assert_eq!(config.recipes.len(), 2);
 
     // What was shown is trusted, and nothing else.
     let error = trust_seen(&seen, &world.state()).unwrap_err().to_string();

@@ -118,6 +118,38 @@ fn the_background_is_heard_and_no_key_is_lost() {
 }
 
 #[test]
+fn the_keyboard_is_heard_and_no_key_is_lost() {
+    let key = |c| Event::Key(KeyEvent::new(KeyCode::Char(c), NONE));
+    let bytes = b"a\x1b[?0ub";
+    for cut in 0..bytes.len() {
+        let mut decoder = Decoder::new(false);
+        let mut events = decoder.feed(&bytes[..cut]);
+        if !bytes[..cut].ends_with(b"\x1b") {
+            events.extend(decoder.flush());
+        }
+        events.extend(decoder.feed(&bytes[cut..]));
+        assert_eq!(events, [key('a'), key('b')], "cut at {cut}");
+        assert!(decoder.take_keyboard() && !decoder.take_keyboard(), "cut at {cut}");
+    }
+    // A rest that never comes takes nothing with it.
+    let mut decoder = Decoder::new(false);
+    decoder.feed(b"\x1b[?1");
+    (0..ANSWER).for_each(|_| drop(decoder.flush()));
+    assert!(!decoder.is_undecided() && !decoder.take_keyboard());
+    // Alt-[ is a key all the same; where no answer comes, it waits once.
+    let alt = [Event::Key(KeyEvent::new(KeyCode::Char('['), ALT))];
+    decoder.feed(b"\x1b[");
+    let events: Vec<Event> = (0..MAYBE).flat_map(|_| decoder.flush()).collect();
+    assert_eq!(events, alt);
+    decoder.feed(b"\x1b[");
+    assert_eq!(decoder.flush(), alt);
+    // Other answers are none.
+    let mut decoder = Decoder::new(false);
+    assert_eq!(decoder.feed(b"\x1b[?62;22c\x1b[?1u"), []);
+    assert!(decoder.take_keyboard());
+}
+
+#[test]
 fn the_mouse() {
     let at = |kind, column, row, modifiers| Event::Mouse(MouseEvent { kind, column, row, modifiers });
     let left = MouseButton::Left;
@@ -191,23 +223,29 @@ proptest! {
 
     #[test]
     fn no_cuts_matter(
+        asked in any::<bool>(),
         bytes in prop_oneof![
             proptest::collection::vec(any::<u8>(), 0..120),
-            proptest::collection::vec(prop::sample::select(b"\x1b[O<;0129mMA~u\xc3\xa9\xe7\x95".to_vec()), 0..60),
+            proptest::collection::vec(prop::sample::select(b"\x1b[O<?;:0129mMA~u\xc3\xa9\xe7\x95".to_vec()), 0..60),
+            damaged(b"\x1b[?1u\x1b[13;2ux\x1b[1089:1057:99;6:2u\x1b[57414;129uq\x1b[9;1:3u".to_vec()),
             damaged("a\x1b[1;5Cé\x1b[<0;12;7M界\x1bOPz\x1b[200~pa\x1b[20ste\x1b[201~q".as_bytes().to_vec()),
         ],
         lengths in proptest::collection::vec(0_usize..9, 0..30),
     ) {
-        let mut whole = Decoder::default();
+        let new = || if asked { Decoder::new(true) } else { Decoder::default() };
+        let mut whole = new();
         let mut expected = whole.feed(&bytes);
-        let mut decoder = Decoder::default();
+        let mut decoder = new();
         let mut events: Vec<Event> =
             pieces(&bytes, &lengths).into_iter().flat_map(|piece| decoder.feed(piece)).collect();
         prop_assert_eq!(&events, &expected);
         prop_assert_eq!(decoder.is_undecided(), whole.is_undecided());
-        expected.extend(whole.flush());
-        events.extend(decoder.flush());
+        for _ in 0..=ANSWER {
+            expected.extend(whole.flush());
+            events.extend(decoder.flush());
+        }
         prop_assert_eq!(events, expected);
+        prop_assert_eq!(decoder.take_keyboard(), whole.take_keyboard());
         prop_assert!(!decoder.is_undecided(), "nothing is held back for ever");
     }
 }

@@ -45,7 +45,14 @@ impl Key {
         } else {
             event.code
         };
-        Some(Self { code, control })
+        // Most terminals cannot tell these apart. Where one can, they do what they do elsewhere.
+        Some(match (code, control) {
+            (KeyCode::Char('i'), true) => Self::plain(KeyCode::Tab),
+            (KeyCode::Char('m'), true) => Self::plain(KeyCode::Enter),
+            (KeyCode::Char('['), true) => Self::plain(KeyCode::Esc),
+            (KeyCode::Enter | KeyCode::Tab | KeyCode::BackTab | KeyCode::Esc, true) => Self::plain(code),
+            (code, control) => Self { code, control },
+        })
     }
 
     /// Tells whether the key needs neither Ctrl nor a function key.
@@ -161,6 +168,21 @@ impl FromStr for Key {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_most_terminals_send_for_one_key_is_one_key() {
+        for (code, modifiers, expected) in [
+            (KeyCode::Char('i'), KeyModifiers::CONTROL, KeyCode::Tab),
+            (KeyCode::Char('m'), KeyModifiers::CONTROL, KeyCode::Enter),
+            (KeyCode::Char('['), KeyModifiers::CONTROL, KeyCode::Esc),
+            (KeyCode::Enter, KeyModifiers::CONTROL, KeyCode::Enter),
+            (KeyCode::Enter, KeyModifiers::SHIFT, KeyCode::Enter),
+            (KeyCode::Esc, KeyModifiers::CONTROL, KeyCode::Esc),
+            (KeyCode::Tab, KeyModifiers::SHIFT, KeyCode::BackTab),
+        ] {
+            assert_eq!(Key::of(&KeyEvent::new(code, modifiers)), Some(Key::plain(expected)), "{code:?} {modifiers:?}");
+        }
+    }
 
     #[test]
     fn keys_are_read_and_written() {

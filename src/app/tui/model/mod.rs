@@ -255,6 +255,8 @@ pub struct Model {
     pub(super) chord_at: Option<Instant>,
     /// Until when keys do nothing.
     pub(super) deaf_until: Option<Instant>,
+    /// The terminal outside tells all keys apart: Esc and a key after it are never taken for Alt and the key.
+    pub(super) tells_keys_apart: bool,
     /// The terminal outside has told that somebody looks elsewhere.
     pub(super) looks_elsewhere: bool,
     /// When it was last asked to say something.
@@ -309,6 +311,7 @@ impl Model {
             watched: None,
             chord_at: None,
             deaf_until: None,
+            tells_keys_apart: false,
             looks_elsewhere: false,
             notified_at: None,
             started: now,

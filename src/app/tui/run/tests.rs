@@ -66,6 +66,7 @@ impl Cockpit for FakeCockpit {
 struct FakeShell {
     there: bool,
     resumed: AtomicUsize,
+    asked_for_keys: AtomicUsize,
 }
 
 impl Shell for FakeShell {
@@ -75,6 +76,10 @@ impl Shell for FakeShell {
 
     fn edit(&self, _text: String) -> Result<(), String> {
         Ok(())
+    }
+
+    fn tell_keys_apart(&self) {
+        self.asked_for_keys.fetch_add(1, Ordering::SeqCst);
     }
 
     fn resume(&self, _left: bool) -> (u16, u16) {

@@ -1,12 +1,12 @@
 //! What the runtime says. Pure.
 
-use super::super::model::{Act, ErrorBox, Form, Overlay, Pending, Reading, describe, receipt_line};
+use super::super::model::{Act, ErrorBox, Form, Overlay, Pending, Reading, describe, is_asked_to_end, receipt_line};
 use super::super::notify;
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
 use super::Turn;
 use crate::app::command::{Answer, Launched, Orphans};
-use crate::app::contract::SessionRow;
+use crate::app::contract::{Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::receipt::Receipt;
@@ -63,8 +63,8 @@ impl Turn<'_> {
         self.attend(event);
         self.follow_stops(event);
         let (mut tone, text, mut notable) = describe(event, &self.model.sessions);
-        if let Event::Exited { session, .. } = event
-            && self.model.acting.contains(session)
+        if let Event::Exited { session, .. } | Event::Phase { session, phase: Phase::Exited, .. } = event
+            && (self.model.acting.contains(session) || is_asked_to_end(session, &self.model.sessions))
         {
             // What we are ending ends: no fault of it, and the receipt says what came of it.
             (tone, notable) = (Tone::Dim, false);

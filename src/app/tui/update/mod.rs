@@ -63,6 +63,7 @@ impl Turn<'_> {
             UiEvent::Input(Input::Mouse(event)) => self.pointer(event),
             UiEvent::Input(Input::Resize(cols, rows)) => self.model.size = (cols, rows),
             UiEvent::Background(colour) => self.model.theme = self.model.theme.on(colour),
+            UiEvent::Keyboard => self.model.tells_keys_apart = true,
             UiEvent::Sessions(rows) => self.sessions(rows),
             UiEvent::Orphans(orphans) => {
                 self.model.sessions.replace_orphans(orphans.orphans, orphans.quarantined);
@@ -103,6 +104,7 @@ impl Turn<'_> {
         }
         let esc_first = KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..*key };
         if key.modifiers.contains(KeyModifiers::ALT)
+            && !self.model.tells_keys_apart
             && matches!(key.code, KeyCode::Char(_))
             && !matches!(
                 self.model.context(),

@@ -9,6 +9,7 @@ use super::super::glyph::{self, DOWN, UP};
 use super::super::model::{Act, ManyAct, Model, Overlay, Reading};
 use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
+use super::layout::layout;
 use super::paint::{self, Row, width};
 use super::{ask, bars, events, form, help, launch, live, many, palette, picker, preview, receipt, report, why};
 
@@ -43,12 +44,14 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
         let body = Rect { y: top, height: rows.saturating_sub(top + u16::from(rows >= 2)), ..whole };
         return Dialog { title, tone, lines, selected, body, border: None };
     }
-    // The footer keeps its row: it says which keys the dialog has.
-    let room = rows.saturating_sub(4);
+    // The footer keeps its row: it says which keys the dialog has. So do the line above it, which says what has happened,
+    // and the breadcrumb, which says where one is.
+    let first = layout(model).crumb.map_or(0, Rect::bottom);
+    let room = rows.saturating_sub(4 + first);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).clamp(1, room);
     let x = (cols - inner) / 2;
     let y = (rows - 1 - height) / 2;
-    let body = Rect::new(x, y.max(1), inner, height);
+    let body = Rect::new(x, y.max(first + 1), inner, height);
     let border = Rect::new(x - 2, body.y - 1, inner + 4, height + 2);
     Dialog { title, tone, lines, selected, body, border: Some(border) }
 }

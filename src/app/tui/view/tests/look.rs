@@ -105,3 +105,25 @@ fn the_answer_about_the_background_is_one_more_frame_and_no_key() {
     bench.send(UiEvent::Background([0, 0, 0]));
     assert_eq!(cells(&bench), before);
 }
+
+#[test]
+fn no_dialog_covers_the_breadcrumb() {
+    for (cols, rows) in [(40, 10), (60, 15), (49, 40), (200, 11)] {
+        for pane in ["", "<Tab>", "<Tab><Tab>", " "] {
+            for keys in ["x", "R", "s", "a", "e", ":", "?", "q", "E", "T"] {
+                let mut bench = Bench::full(cols, rows);
+                bench.press(pane);
+                let here = bench.draw().lines().next().map(str::to_owned);
+                assert!(here.as_ref().is_some_and(|line| !line.is_empty()), "{cols}x{rows} has a breadcrumb");
+                bench.press(keys);
+                if bench.model.overlays.is_empty() {
+                    continue;
+                }
+                let text = bench.draw();
+                assert_eq!(text.lines().next(), here.as_deref(), "{cols}x{rows} {pane}{keys}\n{text}");
+                let below = text.lines().rev().take(2).collect::<String>();
+                assert!(!below.contains(glyph::BOTTOM_LEFT), "{cols}x{rows} {keys}\n{text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! Kitty's keyboard protocol, outside and inside: the built binary in a terminal of the test's own, which has it.
+//!
+//! tmux does not have it (3.3a), so a pseudo-terminal is played here. What it shows is read off an emulator.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use cookbook_tui::pty::screen::{HistoryLimit, Screen, Size};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+
+use super::{PATIENCE, Terminal};
+
+const PUSH: &[u8] = b"\x1b[>5u";
+const POP: &[u8] = b"\x1b[<u";
+const ASK: &[u8] = b"\x1b[?u";
+const LEAVE_ALTERNATE: &[u8] = b"\x1b[?1049l";
+
+/// What a terminal was sent.
+struct Seen {
+    screen: Screen,
+    bytes: Vec<u8>,
+}
+
+/// A terminal with the built binary in it.
+struct Outside {
+    keyboard: File,
+    seen: Arc<Mutex<Seen>>,
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Outside {
+    /// Starts it; with `answers` the terminal has the protocol.
+    fn new(answers: bool) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let slave = rustix::fs::open(ptsname(&master, Vec::new()).unwrap(), flags, Mode::empty()).unwrap();
+        tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let folder = tempfile::Builder::new().prefix("ck").tempdir().unwrap();
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", env!("CARGO_BIN_EXE_cookbook-tui"), "--state-dir"]).arg(folder.path().join("s"));
+        command.args(["--tmux-socket", &format!("{}o", folder.path().file_name().unwrap().display())]);
+        command.envs([("TERM", "xterm-256color"), ("LC_ALL", "C.UTF-8"), ("SHELL", "/bin/sh"), ("EDITOR", "true")]);
+        command.env("HOME", folder.path()).env("XDG_CONFIG_HOME", folder.path().join("c"));
+        command.env_remove("TMUX").env_remove("VISUAL").env_remove("ENV").env("PS1", "in-it> ");
+        let copy = |slave: &OwnedFd| slave.try_clone().unwrap();
+        let child = command.stdin(copy(&slave)).stdout(copy(&slave)).stderr(slave).spawn().unwrap();
+        let screen = Screen::new(Size::clamped(30, 100), HistoryLimit::default());
+        let seen = Arc::new(Mutex::new(Seen { screen, bytes: Vec::new() }));
+        let keyboard = File::from(master);
+        let (mut display, shared) = (keyboard.try_clone().unwrap(), Arc::clone(&seen));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = display.read(&mut buffer) {
+                let mut seen = shared.lock().unwrap();
+                seen.bytes.extend_from_slice(&buffer[..count]);
+                seen.screen.process(&buffer[..count]);
+                let replies = seen.screen.take_replies();
+                if answers {
+                    display.write_all(&replies).unwrap();
+                }
+            }
+        });
+        Self { keyboard, seen, child, folder }
+    }
+
+    fn press(&mut self, bytes: &str) {
+        self.keyboard.write_all(bytes.as_bytes()).unwrap();
+    }
+
+    fn text(&self) -> String {
+        self.seen.lock().unwrap().screen.lines().join("\n")
+    }
+
+    /// Returns where in the bytes each of these begins.
+    fn places(&self, sequence: &[u8]) -> Vec<usize> {
+        let seen = self.seen.lock().unwrap();
+        let found = seen.bytes.windows(sequence.len()).enumerate().filter(|(_, window)| *window == sequence);
+        found.map(|(at, _)| at).collect()
+    }
+
+    fn await_that(&self, what: &str, is: impl Fn(&Self) -> bool) {
+        let until = Instant::now() + PATIENCE;
+        while !is(self) {
+            assert!(Instant::now() < until, "{what} does not come:\n{}", self.text());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn await_text(&self, wanted: &str) {
+        self.await_that(wanted, |outside| outside.text().contains(wanted));
+    }
+
+    fn start_shell(&mut self) {
+        self.await_text("No sessions yet");
+        self.press("s");
+        self.await_text("Start");
+        self.await_text("shell");
+        // The first one that is offered is the demo.
+        self.press("\x1b[B\r");
+        self.await_text("running");
+        self.press("\r");
+        self.await_text("TYPING");
+    }
+
+    /// Ends it by the keys, or sees that it has ended.
+    fn leave(&mut self) {
+        self.press("q");
+        let until = Instant::now() + PATIENCE;
+        while self.child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "it does not end:\n{}", self.text());
+            if self.text().contains("Quit") {
+                self.press("y");
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// The protocol was turned on so often, and taken back each time, on the alternate screen.
+    fn assert_balanced(&self, times: usize) {
+        self.await_that("the end of it", |outside| outside.places(POP).len() >= times);
+        let (pushed, popped, left) = (self.places(PUSH), self.places(POP), self.places(LEAVE_ALTERNATE));
+        assert_eq!((pushed.len(), popped.len()), (times, times), "{pushed:?} {popped:?}");
+        assert!(left.len() >= times, "{left:?}");
+        for ((pushed, popped), left) in pushed.iter().zip(&popped).zip(&left) {
+            assert!(pushed < popped && popped < left, "{pushed} {popped} {left}");
+        }
+        assert!(!self.seen.lock().unwrap().screen.modes().disambiguates);
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+        let own = format!("{}o", self.folder.path().file_name().unwrap().display());
+        Command::new("tmux").args(["-L", &own, "kill-server"]).output().unwrap();
+    }
+}
+
+/// A line that writes every byte that is typed into a file, once the program has asked for the protocol and to be told
+/// its flags.
+fn recorder(path: &std::path::Path, asks: &str) -> String {
+    format!("stty raw -echo; printf '{asks}'; echo re''cording; exec cat > {}", path.display())
+}
+
+fn await_bytes(path: &std::path::Path, wanted: &str) {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let got = fs::read(path).unwrap_or_default();
+        if got == wanted.as_bytes() {
+            return;
+        }
+        let (got, wanted) = (got.escape_ascii(), wanted.as_bytes().escape_ascii());
+        assert!(Instant::now() < until, "it got {got}, not {wanted}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn keys_are_told_apart_for_whoever_asks_where_the_terminal_can() {
+    let mut outside = Outside::new(true);
+    outside.await_that("the protocol", |outside| outside.places(PUSH).len() == 1);
+    assert_eq!(outside.places(ASK).len(), 1);
+    outside.start_shell();
+    // The shell has not asked: Shift-Enter is Enter there, and Ctrl-C is what it always was.
+    outside.press("echo plain-$((1 + 1))\x1b[13;2u");
+    outside.await_text("plain-2");
+    // Ctrl-C throws away what was not read yet: the shell has begun with the line, and is back, before more is typed.
+    outside.press("echo begun; sleep 1000\r");
+    outside.await_that("the program", |outside| outside.text().contains("\nbegun"));
+    outside.press("\x1b[99;5u");
+    outside.await_text("^C");
+    std::thread::sleep(Duration::from_millis(300));
+    outside.press("echo broken-$((1 + 2))\r");
+    outside.await_text("broken-3");
+    let path = outside.folder.path().join("got");
+    let line = recorder(&path, "\\033[>3u\\033[?u");
+    outside.press(&format!("{line}\r"));
+    outside.await_text("recording");
+    let mut wanted = "\x1b[?1u".to_owned();
+    await_bytes(&path, &wanted);
+    for (key, bytes) in [
+        ("\x1b[13;2u", "\x1b[13;2u"),
+        ("\x1b[13;5u", "\x1b[13;5u"),
+        ("\r", "\r"),
+        ("\x1b[105;5u", "\x1b[105;5u"),
+        ("\t", "\t"),
+        ("\x1b[120;3u", "\x1b[120;3u"),
+        ("\x1b[27u", "\x1b[27u"),
+        ("\x1b[99;5u", "\x1b[99;5u"),
+        ("\x1b[57400u", "\x1b[57400u"),
+        ("\x1b[A", "\x1b[A"),
+        ("x", "x"),
+    ] {
+        outside.press(key);
+        wanted.push_str(bytes);
+        await_bytes(&path, &wanted);
+    }
+    // The chord is ours, whatever was asked for; and Alt and a key press neither Esc nor the key.
+    outside.press("\x1b[92;5u");
+    outside.await_that("the end of typing", |outside| !outside.text().contains("TYPING"));
+    outside.press("\x1b[120;3u");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!outside.text().contains("Stop: shell"), "{}", outside.text());
+    // An editor has the terminal as the shell left it, and gives it back.
+    outside.press("[");
+    outside.await_text("editor");
+    outside.press("e");
+    outside.await_that("the end of the editor", |outside| outside.places(PUSH).len() == 2);
+    outside.press("\x1b[27u");
+    outside.leave();
+    outside.assert_balanced(2);
+}
+
+#[test]
+fn however_it_ends_the_keys_are_as_they_were() {
+    for signal in ["TERM", "KILL"] {
+        let mut outside = Outside::new(true);
+        outside.await_that("the protocol", |outside| outside.places(PUSH).len() == 1);
+        outside.await_text("No sessions yet");
+        // The cockpit is the child of the process that was started.
+        let parent = outside.child.id().to_string();
+        let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &parent]).output().unwrap();
+        let text = String::from_utf8(listed.stdout).unwrap();
+        let cockpit = text.lines().next().and_then(|line| Pid::from_raw(line.trim().parse().ok()?)).unwrap();
+        let sent = Command::new("kill").args([&format!("-{signal}"), &cockpit.as_raw_nonzero().to_string()]).status();
+        assert!(sent.unwrap().success());
+        outside.child.wait().unwrap();
+        outside.assert_balanced(1);
+    }
+}
+
+#[test]
+fn a_terminal_that_does_not_answer_is_left_alone() {
+    let mut outside = Outside::new(false);
+    outside.start_shell();
+    let path = outside.folder.path().join("got");
+    // Who asks is told what is done for it: keys are written apart as far as they can be told.
+    outside.press(&format!("{}\r", recorder(&path, "\\033[>1u\\033[?u")));
+    outside.await_text("recording");
+    outside.press("\t\x03x");
+    await_bytes(&path, "\x1b[?1u\t\x1b[99;5ux");
+    outside.press("\x1c");
+    outside.await_that("the end of typing", |outside| !outside.text().contains("TYPING"));
+    outside.leave();
+    assert_eq!((outside.places(PUSH).len(), outside.places(POP).len()), (0, 0));
+}
+
+/// tmux outside: what it tells apart is passed on in the form that was asked for.
+#[test]
+fn in_tmux_too() {
+    let terminal = Terminal::new(100, 30);
+    terminal.start();
+    drop(terminal.start_shell());
+    terminal.key("Enter");
+    terminal.await_text("TYPING");
+    let path = terminal.folder.path().join("got");
+    terminal.line(&recorder(&path, "\\033[>1u"));
+    terminal.await_text("recording");
+    let mut wanted = String::new();
+    for (key, bytes) in [
+        ("Escape", "\x1b[27u"),
+        ("C-c", "\x1b[99;5u"),
+        ("M-x", "\x1b[120;3u"),
+        ("Tab", "\t"),
+        ("Enter", "\r"),
+        ("C-Up", "\x1b[1;5A"),
+    ] {
+        terminal.key(key);
+        wanted.push_str(bytes);
+        await_bytes(&path, &wanted);
+    }
+    terminal.key("C-\\");
+    terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
+    terminal.key("q");
+    terminal.await_that("the question or the end", |text| text.contains("Quit") || text.contains("prompt>"));
+    terminal.confirm("Quit");
+    terminal.await_text("prompt>");
+    terminal.assert_restored();
+}
