@@ -212,22 +212,7 @@ impl Inner {
         let _turn = session.stopping.lock();
         let _calm = (!how.dry_run).then(|| session.calm());
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
-        // Said before the lock is taken, or our own lock would look like somebody else's stop.
-        let _lock = if how.dry_run {
-            None
-        } else {
-            {
-                let mut state = session.state();
-                (state.stopping, state.last_phase) = (true, Some(Phase::Stopping));
-            }
-            let taken = self.take_lock(&session.id, patience);
-            if taken.is_err() {
-                session.state().stopping = false;
-            }
-            let lock = taken?;
-            self.keep_task(session).inspect_err(|_| session.state().stopping = false)?;
-            Some(lock)
-        };
+        let _lock = if how.dry_run { None } else { Some(self.begin(session, patience)?) };
         let mut tether = self.reread(session);
         if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run) {
             // Said in the record before the first signal: its warden does not start it again.
@@ -307,6 +292,18 @@ impl Inner {
             self.settle(session, tether, &mut receipt);
         }
         Ok(receipt)
+    }
+
+    /// Says that a session is being ended, and takes its lock.
+    fn begin(&self, session: &Arc<Session>, patience: Duration) -> Result<SessionLock, AppError> {
+        // Said before the lock is taken, or our own lock would look like somebody else's stop.
+        {
+            let mut state = session.state();
+            (state.stopping, state.last_phase) = (true, Some(Phase::Stopping));
+        }
+        let lock = self.take_lock(&session.id, patience);
+        let ready = lock.and_then(|lock| self.keep_task(session).map(|()| lock));
+        ready.inspect_err(|_| session.state().stopping = false)
     }
 
     /// Runs a stop that a person can hold before its KILL, where one comes later.
