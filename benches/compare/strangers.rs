@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cookbook_tui::lifecycle::guard::Guard;
 use cookbook_tui::lifecycle::inspect::Inspector;
-use cookbook_tui::lifecycle::tree::{Depth, Scope, capture};
+use cookbook_tui::lifecycle::tree::{Depth, Followed, Scope, capture};
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, UpdateKind};
 
 use crate::report::{Report, figure, median, medians, timed};
@@ -28,6 +28,7 @@ pub(crate) fn scan(report: &mut Report) {
     let inspector = Inspector::open(None).unwrap();
     let tree = Tree::plant(report.rounds(200, 50));
     let quiet = captured(report, &inspector, &tree, 0, None);
+    watched(report, &inspector, &tree);
     for strangers in [200, report.rounds(2000, 300), report.rounds(10_000, 400)] {
         let _strangers = Strangers::call(strangers);
         captured(report, &inspector, &tree, strangers, Some(quiet));
@@ -67,6 +68,23 @@ fn captured(
     };
     report.put(if many || strangers == 0 { row.told() } else { row });
     ours
+}
+
+/// As a stop captures a session: its tree is held already, for it was watched. The kernel has an inode for each of its
+/// processes then (pidfs), which is most of what a first pidfd costs.
+fn watched(report: &mut Report, inspector: &Inspector, tree: &Tree) {
+    let guard = || Guard::new(inspector);
+    let scope = || Scope { workload: Some(tree.root.clone()), ..Scope::default() };
+    let followed = Followed::capture(scope(), guard(), inspector);
+    assert_eq!(followed.captured().members.len(), tree.size);
+    let (ours, bare) = medians(
+        report.rounds(41, 3),
+        || drop(capture(&scope(), Depth::Trees, &guard(), inspector)),
+        || assert_eq!(walk(tree.root.pid).len(), tree.size),
+    );
+    drop(followed);
+    let row = figure(&format!("capture of a {}-process tree that is watched", tree.size), ours);
+    report.put(row.beside("walk of children", bare).times("walk of children", 1.3).told());
 }
 
 fn scanned(report: &mut Report, inspector: &Inspector, tree: &Tree, strangers: usize) {

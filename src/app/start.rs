@@ -270,14 +270,15 @@ fn show(
         Options { theme, keys, escape: ui.escape, mouse: true, notifier, memory, link, on_stuck: Some(on_stuck) };
     let outcome = tui::run(&bridge, events, sender, options)
         .map_err(|error| AppError::new(ErrorKind::Io, format!("the screen ended: {error}")));
-    if let Some(memory) = bridge.remembered() {
-        // A layout that cannot be written is no reason to complain.
-        replace(&remembered, &memory.bytes()).ok();
-    }
     // Its view of tmux lets go before the program ends, or tmux would keep the client.
     bridge.select(None);
     let receipts = runtime.close();
     bridge.settle();
+    // Whoever was to end is not kept waiting for a disk.
+    if let Some(memory) = bridge.remembered() {
+        // A layout that cannot be written is no reason to complain.
+        replace(&remembered, &memory.bytes()).ok();
+    }
     let mut exit = outcome.map(|_| Exit::Ok)?;
     for receipt in receipts.iter().filter(|receipt| !receipt.is_clean()) {
         exit = exit.or(Exit::NotClean);

@@ -195,7 +195,6 @@ fn a_suggestion_is_opened_and_launched() {
     fs::write(terminal.place().join("bin/llama-server"), server).unwrap();
     terminal.complete_a_server();
     terminal.keys("Tab", 2);
-    terminal.keys("Left", 2);
     terminal.await_text("< serve >");
     terminal.key("Down");
     terminal.key("Right");

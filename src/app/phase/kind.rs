@@ -65,7 +65,9 @@ mod tests {
     #[test]
     fn every_agent_and_server_among_the_built_in_recipes_is_known() {
         let recipes: toml::Table = include_str!("../../../assets/recipes.toml").parse().expect("recipes");
-        for recipe in recipes["recipe"].as_array().expect("a list") {
+        let list = recipes["recipe"].as_array().expect("a list");
+        // The demo is a script that plays one.
+        for recipe in list.iter().filter(|recipe| recipe["name"].as_str() != Some("demo")) {
             let command = &recipe["command"];
             let words =
                 command.as_array().map(|words| words.iter().filter_map(toml::Value::as_str).collect::<Vec<_>>());
