@@ -22,7 +22,7 @@ use super::tui::job::{self, Link};
 use super::tui::keymap;
 use super::tui::{self, Cockpit, Memory, Notifier, OnStuck, Options, Theme, UiEvent, Wishes};
 use super::{COCKPIT, LOG_WRITER, NVML, batch, cli, plain, schema};
-use crate::lifecycle::inspect::Inspector;
+use crate::lifecycle::inspect::{Inspector, own_program};
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::regular;
 use crate::lifecycle::store::{private_dir, replace};
@@ -91,7 +91,7 @@ fn take_link(arguments: &mut Vec<OsString>) -> std::io::Result<Option<Link>> {
 
 /// Starts the screen as a child, so that it can be suspended while its sessions run on.
 fn screen_parent(arguments: Vec<OsString>) -> u8 {
-    let started = std::env::current_exe().and_then(|program| {
+    let started = own_program().and_then(|program| {
         let rest = arguments.into_iter().skip(1);
         job::parent([program.into_os_string(), COCKPIT.into()].into_iter().chain(rest))
     });

@@ -38,6 +38,7 @@ mod plain;
 mod podman;
 mod preflight;
 mod printed;
+mod replaced;
 mod resources;
 mod rig;
 mod schema;

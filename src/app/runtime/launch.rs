@@ -17,7 +17,7 @@ use crate::lifecycle::clock;
 use crate::lifecycle::failpoint;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
-use crate::lifecycle::inspect::InspectorKind;
+use crate::lifecycle::inspect::{InspectorKind, own_program};
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::restart::Restarts;
@@ -161,7 +161,7 @@ impl Inner {
             if matches!(plan.kind, Kind::Serve | Kind::Download) {
                 self.server.set_remain_on_exit(&created.pane, true).map_err(|error| tmux(&error))?;
             }
-            let program = std::env::current_exe().map_err(io("failed to find our own program"))?.into_os_string();
+            let program = own_program().map_err(io("failed to find our own program"))?.into_os_string();
             // Made here: the writer only finds it, so that none is left of a launch that fails.
             drop(self.open_log(&plan.id)?);
             let writer = vec![program, super::super::LOG_WRITER.into(), self.store.log_path(&plan.id).into_os_string()];

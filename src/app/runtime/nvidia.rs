@@ -15,6 +15,7 @@ use crate::app::NVML;
 use crate::app::config::find_program;
 use crate::app::nvml::{LIBRARY, Usage, add, of_line};
 use crate::lifecycle::identity::Pid;
+use crate::lifecycle::inspect::own_program;
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::warden::start_leashed;
@@ -166,7 +167,7 @@ enum Heard {
 
 impl Helper {
     fn start() -> std::io::Result<Self> {
-        let program = std::env::current_exe()?.into_os_string();
+        let program = own_program()?.into_os_string();
         // In a group of its own, keys of the terminal do not reach it.
         let spec = Spec { own_group: true, ..Spec::new([program, NVML.into()]) };
         let mut child = start_leashed(&spec)?;

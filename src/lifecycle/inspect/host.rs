@@ -1,6 +1,8 @@
 //! What procfs says of our own place on the host: cgroup, clock offset, and whether it is our procfs at all.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::Inspector;
@@ -8,6 +10,18 @@ use super::Inspector;
 /// The inode of the pid namespace in which the kernel counts for itself and for its drivers: `PROC_PID_INIT_INO` of
 /// `include/linux/proc_ns.h` (Linux 3.8).
 pub const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Returns a path that starts the very program that runs here. Where its file has been replaced or removed since, as an
+/// update does, that is the link in procfs (proc(5)), which leads to it as long as this process lives.
+///
+/// # Errors
+/// When nobody can tell where our program is.
+pub fn own_program() -> io::Result<PathBuf> {
+    let named = std::env::current_exe()?;
+    let running = PathBuf::from(format!("/proc/{}/exe", std::process::id()));
+    let file = |path: &Path| fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    Ok(if file(&named) == file(&running) { named } else { running })
+}
 
 impl Inspector {
     /// Returns the directory of our own cgroup in the v2 hierarchy (cgroups(7)), where one is mounted.

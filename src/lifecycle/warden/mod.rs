@@ -28,6 +28,7 @@ pub use nudge::nudge;
 pub use wire::{Orders, Workspace};
 
 use super::failpoint;
+use super::inspect::own_program;
 
 /// The hidden subcommands, as `argv[1]`.
 pub const FRONT: &str = "__front";
@@ -61,7 +62,7 @@ pub fn dispatch(arguments: &[OsString]) -> Option<u8> {
 
 /// Returns the command that starts a front or a warden which will come to this gate.
 pub fn stage_command(stage: &str, host: HostStage, gate: &Gate) -> std::io::Result<Vec<OsString>> {
-    let program = std::env::current_exe()?.into_os_string();
+    let program = own_program()?.into_os_string();
     let command = vec![program, stage.into(), host.name().into(), gate.path().into()];
     Ok(if stage == FRONT { failpoint::in_a_pane(command) } else { command })
 }
