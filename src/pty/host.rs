@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -214,8 +214,9 @@ const CHUNK: usize = 64 << 10;
 /// What the kernel may hold of a terminal's output is less than this many chunks (64 KiB in `tty_buffer.c`, and a
 /// page of the line discipline).
 const LEFT_CHUNKS: usize = 4;
-/// The pause after each chunk of a session that is being ended.
-const PAUSE: Duration = Duration::from_millis(4);
+/// The pause after what a session prints while it is being ended, where that is more than a few lines.
+const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+const A_FEW_LINES: usize = 1 << 10;
 /// What may wait to be read by the session; a program that never reads its input gets no more.
 const TYPED_MAX: usize = 1 << 20;
 
@@ -235,8 +236,8 @@ impl<S: Sink> Reader<S> {
             match self.read(&mut buffer) {
                 Read::Some(length) => {
                     self.take(&buffer[..length]);
-                    if self.calm && length == buffer.len() {
-                        std::thread::sleep(PAUSE);
+                    if self.calm && length > A_FEW_LINES {
+                        self.pause();
                     }
                 }
                 Read::Nothing => {}
@@ -275,6 +276,11 @@ impl<S: Sink> Reader<S> {
         }
         self.type_in();
         true
+    }
+
+    /// Lets others work; whoever asks for something ends it.
+    fn pause(&self) {
+        let _ignored = poll(&mut [PollFd::new(&*self.wake, PollFlags::IN)], Some(&PAUSE));
     }
 
     fn type_in(&mut self) {

@@ -135,11 +135,11 @@ impl Batch {
     /// Closes the input, which is a quit, and returns how the manager ended.
     pub(crate) fn finish(mut self) -> ExitStatus {
         drop(self.input.take());
-        self.await_exit().expect("the manager did not leave after the end of its input")
+        self.await_exit(PATIENCE).expect("the manager did not leave after the end of its input")
     }
 
-    fn await_exit(&mut self) -> Option<ExitStatus> {
-        let until = Instant::now() + PATIENCE;
+    fn await_exit(&mut self, patience: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + patience;
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return Some(status);
@@ -156,7 +156,8 @@ impl Batch {
         use std::os::unix::process::ExitStatusExt;
         // What follows the requests is the end of the input, in case that the point is never reached.
         drop(self.input.take());
-        let status = self.await_exit().unwrap_or_else(|| panic!("{point}: the manager did not leave"));
+        // Of twenty hits it may be the last of as many stops, one after the other.
+        let status = self.await_exit(3 * PATIENCE).unwrap_or_else(|| panic!("{point}: the manager did not leave"));
         assert_eq!(status.signal(), Some(6), "{point} was never reached: {status}");
     }
 

@@ -23,24 +23,23 @@ pub(super) fn title(
     aside: &str,
     buffer: &mut Buffer,
 ) {
-    if let Some(mut row) = Row::new(buffer, area, 0) {
-        row.fill(if active { glyph::HEAVY } else { glyph::LIGHT }, theme.rule(active));
-    }
+    let (line, rule) = (if active { glyph::HEAVY } else { glyph::LIGHT }, theme.rule(active));
     let aside = if aside.is_empty() { String::new() } else { format!(" {aside} ") };
-    let aside_room = Some(width(&aside) + 1).filter(|room| *room + 12 < area.width && !aside.is_empty());
-    if let Some(mut row) = Row::new(buffer, area, 0) {
-        row.reserve(aside_room.unwrap_or(0) + 1);
-        row.gap(1).put(" ", theme.text());
-        for (index, (text, style)) in parts.iter().enumerate() {
-            let style = if index == 0 && active { theme.accent().add_modifier(Modifier::BOLD) } else { *style };
-            row.put(text, style);
-        }
-        row.put(" ", theme.text());
+    let aside_room = Some(width(&aside) + 1).filter(|room| *room + 12 < area.width && !aside.is_empty()).unwrap_or(0);
+    let Some(mut row) = Row::new(buffer, area, 0) else { return };
+    row.reserve(aside_room + 1);
+    row.put(line, rule).put(" ", theme.text());
+    for (index, (text, style)) in parts.iter().enumerate() {
+        let style = if index == 0 && active { theme.accent().add_modifier(Modifier::BOLD) } else { *style };
+        row.put(text, style);
     }
-    if let Some(room) = aside_room
-        && let Some(mut row) = Row::new(buffer, Rect { x: area.right() - room, width: room, ..area }, 0)
-    {
-        row.put(&aside, theme.dim());
+    row.put(" ", theme.text());
+    // The rule is drawn beside the text and not below it: text in the terminal's own colour would take the rule's.
+    let left = (row.room() + aside_room + 1).min(area.width);
+    let Some(mut row) = Row::new(buffer, Rect { x: area.right() - left, width: left, ..area }, 0) else { return };
+    row.put(&line.repeat(usize::from(left - aside_room.min(left))), rule);
+    if aside_room > 0 {
+        row.put(&aside, theme.dim()).fill(line, rule);
     }
 }
 
@@ -182,5 +181,27 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
             break;
         }
         row.put(key, theme.accent()).gap(1).put(label, theme.dim()).gap(2);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Text in the terminal's own colour is none of the rule's, in whatever theme.
+    #[test]
+    fn the_name_in_a_title_has_the_colour_of_text() {
+        let theme = Theme::DARK;
+        let area = Rect::new(0, 0, 30, 1);
+        for active in [false, true] {
+            let mut buffer = Buffer::empty(area);
+            title(&theme, area, active, &[("one", theme.text()), ("two", theme.text())], "aside", &mut buffer);
+            let fg = |x: u16| buffer.cell((x, 0)).map(|cell| cell.fg);
+            assert_eq!(fg(5), Buffer::empty(area).cell((5, 0)).map(|cell| cell.fg), "{active}: {buffer:?}");
+            assert_eq!(fg(0), theme.rule(active).fg);
+            let line = if active { glyph::HEAVY } else { glyph::LIGHT };
+            let expected = format!("{line} onetwo {} aside {line}", line.repeat(13));
+            assert_eq!(super::super::tests::text_of(&buffer), expected);
+        }
     }
 }
