@@ -104,6 +104,9 @@ pub struct Modes {
     pub cursor_visible: bool,
     /// Keys that look alike in the older encoding are told apart (kitty's keyboard protocol).
     pub disambiguates: bool,
+    /// The shape of the cursor that was asked for (DECSCUSR): 1 and 2 are a block, 3 and 4 a line below, 5 and 6 a
+    /// bar, the odd ones blink; 0 is the terminal's own.
+    pub cursor_shape: u8,
 }
 
 /// Something the program did that is not on its screen.
@@ -231,6 +234,15 @@ impl Screen {
             },
             cursor_visible: !emulator.hide_cursor(),
             disambiguates: self.events().keyboard.disambiguates(emulator.alternate_screen()),
+            cursor_shape: match emulator.cursor_style() {
+                vt100::CursorStyle::Default => 0,
+                vt100::CursorStyle::BlinkBlock => 1,
+                vt100::CursorStyle::SteadyBlock => 2,
+                vt100::CursorStyle::BlinkUnderline => 3,
+                vt100::CursorStyle::SteadyUnderline => 4,
+                vt100::CursorStyle::BlinkVerticalBar => 5,
+                vt100::CursorStyle::SteadyVerticalBar => 6,
+            },
         }
     }
 

@@ -288,3 +288,24 @@ fn in_tmux_too() {
     terminal.await_text("prompt>");
     terminal.assert_restored();
 }
+
+/// A program's cursor is a bar while it is typed into, and the terminal's own wherever else and in the end.
+#[test]
+fn the_cursor_has_the_shape_that_was_asked_for() {
+    const BAR: &[u8] = b"\x1b[6 q";
+    const OWN: &[u8] = b"\x1b[0 q";
+    let mut outside = Outside::new(false);
+    outside.start_shell();
+    assert_eq!((outside.places(BAR), outside.places(OWN)), (vec![], vec![]));
+    outside.press("printf '\\033[6 q'\r");
+    outside.await_that("the bar", |outside| outside.places(BAR).len() == 1);
+    outside.press("\x1c");
+    outside.await_that("the list", |outside| outside.places(OWN).len() == 1);
+    outside.press("\r");
+    outside.await_that("the bar again", |outside| outside.places(BAR).len() == 2);
+    // Told to go while it is a bar, it takes that back before it leaves.
+    rustix::process::kill_process(Pid::from_child(&outside.child), rustix::process::Signal::TERM).unwrap();
+    outside.await_that("the end", |outside| !outside.places(LEAVE_ALTERNATE).is_empty());
+    let (own, left) = (outside.places(OWN), outside.places(LEAVE_ALTERNATE));
+    assert!(own.len() == 2 && own[1] < left[0], "{own:?} {left:?}");
+}

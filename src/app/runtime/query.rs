@@ -456,7 +456,7 @@ impl super::Runtime {
     }
 
     /// Returns a number for each session that is another one when it has printed: a look at each log, whatever it prints.
-    /// What others have launched has no log, and the number that [`Runtime::hear_guests`] heard last. One without either
+    /// What others have launched has no log, and the number that `hear_guests` heard last. One without either
     /// is not there.
     pub fn printed(&self) -> std::collections::BTreeMap<String, u64> {
         let printed = |id: &str| {

@@ -360,6 +360,7 @@ pub(super) fn modes() -> Modes {
         mouse_encoding: MouseEncoding::Default,
         cursor_visible: true,
         disambiguates: false,
+        cursor_shape: 0,
     }
 }
 

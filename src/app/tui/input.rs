@@ -236,6 +236,7 @@ mod tests {
             mouse_encoding: MouseEncoding::Default,
             cursor_visible: true,
             disambiguates: false,
+            cursor_shape: 0,
         }
     }
 

@@ -16,6 +16,7 @@ use super::display::Display;
 use super::editor;
 use super::input;
 use super::job::Listening;
+use super::keymap::Context;
 use super::kitty;
 use super::model::{Frozen, Model, ScreenFacts, Shown};
 use super::reader::Reader;
@@ -81,6 +82,8 @@ trait Shell {
     fn edit(&self, text: String) -> Result<(), String>;
     /// Has the terminal tell all keys apart: it has said that it can.
     fn tell_keys_apart(&self);
+    /// Gives the cursor a shape (DECSCUSR); 0 is the terminal's own.
+    fn shape_cursor(&self, shape: u8);
     /// Takes the terminal back; `left` says whether it was given away by us. Returns its size.
     fn resume(&self, left: bool) -> (u16, u16);
 }
@@ -115,6 +118,10 @@ impl Shell for Job {
 
     fn tell_keys_apart(&self) {
         self.terminal.tell_keys_apart();
+    }
+
+    fn shape_cursor(&self, shape: u8) {
+        self.terminal.shape_cursor(shape);
     }
 
     fn resume(&self, left: bool) -> (u16, u16) {
@@ -388,6 +395,11 @@ impl<'a> Loop<'a> {
             let cursor = view::draw(&self.model, None, &mut buffer);
             (buffer, cursor)
         });
+        // What is typed into is as its program wants it. Terminals with few colours know no shapes.
+        let typed_into =
+            cursor.is_some() && self.model.context() == Context::Terminal && !self.model.theme.depth().is_few();
+        let facts = self.model.facts().filter(|_| typed_into);
+        self.shell.shape_cursor(facts.map_or(0, |facts| facts.modes.cursor_shape));
         let shown = self.model.shown();
         let wrote = self.display.show(buffer, cursor);
         if wrote {

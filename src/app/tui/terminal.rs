@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::ThreadId;
@@ -76,6 +76,8 @@ pub(super) struct Core {
     tells_keys_apart: AtomicBool,
     /// We have turned that on, and have to take it back.
     pushed: AtomicBool,
+    /// The shape of the cursor; 0 is its own.
+    shape: AtomicU8,
 }
 
 impl Terminal {
@@ -97,6 +99,7 @@ impl Terminal {
             focus,
             tells_keys_apart: AtomicBool::new(false),
             pushed: AtomicBool::new(false),
+            shape: AtomicU8::new(0),
         };
         let terminal = Self { core: Arc::new(core) };
         guard_against_panics(&terminal.core, events);
@@ -124,6 +127,13 @@ impl Terminal {
     pub(super) fn tell_keys_apart(&self) {
         self.core.tells_keys_apart.store(true, Ordering::SeqCst);
         self.core.turn_keyboard();
+    }
+
+    /// Gives the cursor a shape, as long as the screen is on it; 0 is the terminal's own.
+    pub(super) fn shape_cursor(&self, shape: u8) {
+        if self.core.shape.swap(shape, Ordering::SeqCst) != shape {
+            self.core.outlet.push(&cursor(shape));
+        }
     }
 
     /// Returns columns and rows.
@@ -159,6 +169,10 @@ impl Core {
             self.outlet.push(REPORT_FOCUS);
         }
         self.turn_keyboard();
+        let shape = self.shape.load(Ordering::SeqCst);
+        if shape != 0 {
+            self.outlet.push(&cursor(shape));
+        }
         Ok(())
     }
 
@@ -180,11 +194,19 @@ impl Core {
         if self.pushed.swap(false, Ordering::SeqCst) {
             self.outlet.push(kitty::POP);
         }
+        if self.shape.load(Ordering::SeqCst) != 0 {
+            self.outlet.push(&cursor(0));
+        }
         self.outlet.push(LEAVE);
         self.outlet.drain(PATIENCE);
         let cooked = self.cooked.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let _ignored = unstoppable(|| tcsetattr(&self.tty, OptionalActions::Now, &cooked));
     }
+}
+
+/// Returns what gives the cursor a shape (DECSCUSR).
+fn cursor(shape: u8) -> Vec<u8> {
+    format!("\x1b[{shape} q").into_bytes()
 }
 
 /// Returns columns and rows of a terminal; 80 and 24 where it does not know.
@@ -277,7 +299,7 @@ pub(super) fn restore_for_another(output: impl AsFd) {
     let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     if matches!(poll(&mut ready, Some(&patience)), Ok(1)) && ready[0].revents().contains(PollFlags::OUT) {
         // Where nothing was turned on, or is known of it, taking it back does nothing.
-        let restore = [kitty::POP, LEAVE].concat();
+        let restore = [kitty::POP, &cursor(0), LEAVE].concat();
         let _ignored = unstoppable(|| rustix::io::write(&output, &restore));
     }
     let _ignored = io::stdout().flush();

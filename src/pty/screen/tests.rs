@@ -309,6 +309,26 @@ fn the_row_of_the_cursor_stays() {
 }
 
 #[test]
+fn the_shape_of_the_cursor_is_what_was_asked_for_last() {
+    let mut screen = screen(3, 10);
+    for (bytes, shape) in [
+        (&b"\x1b[6 q"[..], 6),
+        (b"\x1b[7 q\x1b[99 q", 6),
+        (b"\x1b[2 q", 2),
+        (b"\x1b[ q", 0),
+        (b"\x1b[4 q\x1b[5q", 4),
+        (b"\x1bc", 0),
+        (b"\x1b[3 q", 3),
+    ] {
+        screen.process(bytes);
+        assert_eq!(screen.modes().cursor_shape, shape, "{}", bytes.escape_ascii());
+    }
+    let mut other = self::screen(3, 10);
+    other.process(screen.painted().as_bytes());
+    assert_eq!(other.modes(), screen.modes());
+}
+
+#[test]
 fn modes_attributes_and_both_cursors_survive_a_resize() {
     let mut screen =
         fed(5, 20, "one\r\ntwo\x1b7\r\n\x1b[?1h\x1b[?2004h\x1b[?1002h\x1b[?1006h\x1b[?25l\x1b=\x1b[1;35mthree");
@@ -326,6 +346,7 @@ fn modes_attributes_and_both_cursors_survive_a_resize() {
             mouse_encoding: MouseEncoding::Sgr,
             cursor_visible: false,
             disambiguates: false,
+            cursor_shape: 0,
         }
     );
     screen.process(b"!\x1b8?");

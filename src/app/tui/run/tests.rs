@@ -82,6 +82,8 @@ impl Shell for FakeShell {
         self.asked_for_keys.fetch_add(1, Ordering::SeqCst);
     }
 
+    fn shape_cursor(&self, _shape: u8) {}
+
     fn resume(&self, _left: bool) -> (u16, u16) {
         self.resumed.fetch_add(1, Ordering::SeqCst);
         (100, 30)

@@ -107,6 +107,8 @@ fn drawable(text: &str, width: u8) -> Cow<'_, str> {
     if text.is_empty() {
         return " ".into();
     }
+    // Two clusters that a joiner would make one in the terminal outside are two here, in columns of their own.
+    let text = text.trim_end_matches('\u{200d}');
     match crate::text::escape(text) {
         // The emulator and the width table may differ about a character; the grid is the emulator's.
         Cow::Borrowed(text) if text.width() > usize::from(width.max(1)) => "?".into(),
@@ -246,5 +248,26 @@ fn centre(theme: &Theme, area: Rect, text: &str, buffer: &mut Buffer) {
     if let Some(mut row) = Row::new(buffer, area, area.height / 3) {
         let left = area.width.saturating_sub(super::paint::width(text)) / 2;
         row.gap(left).put(text, theme.tone(Tone::Dim));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each is as wide as the emulator says, also where the terminal outside would make one of two.
+    #[test]
+    fn cells_are_drawn_in_their_columns() {
+        for (text, width, expected) in [
+            ("a", 1, "a"),
+            ("", 1, " "),
+            ("\u{1f469}\u{200d}", 2, "\u{1f469}"),
+            ("\u{754c}", 2, "\u{754c}"),
+            ("\u{754c}", 1, "?"),
+            ("e\u{301}", 1, "e\u{301}"),
+            ("\u{202e}", 1, " "),
+        ] {
+            assert_eq!(drawable(text, width), expected, "{text:?}");
+        }
     }
 }
