@@ -79,18 +79,20 @@ fn journal(entries: &Entries, now: f64) -> String {
         #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
         let ago = age(now - entry.at as f64);
         let receipt = &entry.receipt;
-        let end = match receipt.dead {
-            Some(true) => "nothing is left".to_owned(),
-            Some(false) => format!("{} survived", receipt.survivors.len() + receipt.refused.len()),
-            None => "not everything is known to be dead".to_owned(),
-        };
         let exited = receipt.outcomes.iter().filter(|row| row.outcome == OutcomeKind::Exited).count();
         let by = match entry.by {
             By::Manager => "manager",
             By::Warden => "warden",
         };
         let counts = format!("{exited} dead, {} signals", receipt.signals.len());
-        vec![format!("{ago} ago"), receipt.session.clone(), entry.act.name().to_owned(), by.to_owned(), counts, end]
+        vec![
+            format!("{ago} ago"),
+            receipt.session.clone(),
+            entry.act.name().to_owned(),
+            by.to_owned(),
+            counts,
+            receipt.end(),
+        ]
     });
     let mut text = table(&["WHEN", "SESSION", "ACT", "BY", "COUNTS", "END"], rows.collect());
     let totals = &entries.totals;

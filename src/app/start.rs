@@ -170,8 +170,7 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
         ended.extend(report.ended);
         for receipt in swept {
             tracing::warn!(session = receipt.session, dead = ?receipt.dead, "a session of an earlier run was ended");
-            let how = if receipt.dead == Some(true) { "nothing is left" } else { "not everything is known to be dead" };
-            ended.push(format!("{}: left by an earlier run, ended now; {how}", receipt.session));
+            ended.push(format!("{}: left by an earlier run, ended now; {}", receipt.session, receipt.end()));
         }
     }
     let exit = match (&args.action, input) {

@@ -26,6 +26,10 @@ pub struct View {
     pub workload: VerdictKind,
     /// Identities that a stop had captured before it was interrupted, and that are still there.
     pub captured: Vec<VerdictKind>,
+    /// Those whom a stop has left alive on purpose.
+    pub left: Vec<VerdictKind>,
+    /// A stop had begun, and its captured processes were not ended.
+    pub interrupted: bool,
     /// A stop has ended everything but what was left alive on purpose.
     pub settled: bool,
     /// The workload is gone, but its process group or kernel session still has members.
@@ -66,11 +70,14 @@ pub fn decide(view: &View) -> Decision {
     }
     // An unverifiable spawner may be alive: its session is not swept behind its back.
     let attended = !matches!(view.spawner, Gone | Foreign);
-    if !view.expired && (attended || view.background) {
+    // What a stop had begun is finished, unless its warden is there to do so.
+    let interrupted = view.interrupted && view.warden != Some(Owned);
+    if !view.expired && (attended || (view.background && !interrupted)) {
         return Decision::Keep;
     }
     // Its warden leaves with the last of them; until then they are shown and left alive.
-    if view.settled && view.warden == Some(Owned) {
+    let may_live = |verdict: &VerdictKind| matches!(verdict, Owned | Unverifiable);
+    if view.settled && (view.warden == Some(Owned) || view.left.iter().any(may_live)) {
         return Decision::Keep;
     }
     let all = || view.warden.into_iter().chain([view.workload]).chain(view.captured.iter().copied());
@@ -139,6 +146,8 @@ mod tests {
             warden: Some(Gone),
             workload: Gone,
             captured: Vec::new(),
+            left: Vec::new(),
+            interrupted: false,
             settled: false,
             populated: false,
         }
@@ -167,6 +176,15 @@ mod tests {
         check(|v| (v.guest, v.same_namespaces) = (true, false), Decision::Quarantine);
         check(|v| (v.settled, v.warden) = (true, Some(Owned)), Decision::Keep);
         check(|v| (v.settled, v.warden) = (true, Some(Gone)), Decision::AlreadyGone);
+        check(|v| (v.settled, v.left) = (true, vec![Gone, Owned]), Decision::Keep);
+        check(|v| (v.settled, v.left) = (true, vec![Unverifiable]), Decision::Keep);
+        check(|v| (v.settled, v.left) = (true, vec![Gone, Foreign]), Decision::AlreadyGone);
+        let stopped = |v: &mut View, warden| {
+            (v.background, v.interrupted, v.captured, v.warden) = (true, true, vec![Owned], Some(warden));
+        };
+        check(|v| stopped(v, Gone), Decision::TearDown);
+        check(|v| stopped(v, Owned), Decision::Keep);
+        check(|v| (stopped(v, Gone), v.spawner = Owned).1, Decision::Keep);
     }
 
     /// Only what is verified is taken over, and only from nobody.
@@ -213,38 +231,53 @@ mod tests {
         check(|v| v.warden = None, Decision::AlreadyGone);
     }
 
-    /// Nobody who is not verified is ever ended, and nothing that may live is ever forgotten.
+    /// Nobody who is not verified is ever ended, and nothing that may live is ever forgotten: not what was captured,
+    /// nor who was left alive.
     #[test]
     fn the_whole_table_keeps_the_two_promises() {
-        for bits in 0..64_u8 {
+        for bits in 0..=255_u8 {
             let on = |bit: u8| bits & (1 << bit) != 0;
-            for spawner in VerdictKind::ALL {
-                for warden in VerdictKind::ALL {
-                    for workload in VerdictKind::ALL {
-                        let view = View {
-                            same_boot: on(0),
-                            same_namespaces: on(1),
-                            background: on(2),
-                            expired: on(3),
-                            populated: on(4),
-                            guest: on(5),
-                            spawner,
-                            warden: Some(warden),
-                            workload,
-                            captured: Vec::new(),
-                            settled: false,
-                        };
-                        let decision = decide(&view);
-                        if decision == Decision::TearDown {
-                            assert!(warden == Owned || workload == Owned);
-                            assert!(view.same_boot && view.same_namespaces && !view.guest);
-                        }
-                        let forgotten = matches!(decision, Decision::AlreadyGone | Decision::Foreign);
-                        let may_live = [warden, workload].iter().any(|v| matches!(v, Owned | Unverifiable));
-                        assert!(!(forgotten && may_live && view.same_boot), "{view:?}");
+            for [spawner, warden, workload, other] in verdicts() {
+                for (captured, left) in [(vec![], vec![]), (vec![other], vec![]), (vec![], vec![other])] {
+                    let view = View {
+                        same_boot: on(0),
+                        same_namespaces: on(1),
+                        background: on(2),
+                        expired: on(3),
+                        populated: on(4),
+                        guest: on(5),
+                        interrupted: on(6),
+                        // A record with captured processes is not settled.
+                        settled: on(7) && captured.is_empty(),
+                        spawner,
+                        warden: Some(warden),
+                        workload,
+                        captured,
+                        left,
+                    };
+                    let decision = decide(&view);
+                    let all = [warden, workload].into_iter().chain(view.captured.iter().copied());
+                    if decision == Decision::TearDown {
+                        assert!(all.clone().any(|verdict| verdict == Owned), "{view:?}");
+                        assert!(view.same_boot && view.same_namespaces && !view.guest);
                     }
+                    let forgotten = matches!(decision, Decision::AlreadyGone | Decision::Foreign);
+                    let left = view.left.iter().copied().filter(|_| view.settled);
+                    let may_live = all.chain(left).any(|verdict| matches!(verdict, Owned | Unverifiable));
+                    assert!(!(forgotten && may_live && view.same_boot), "{view:?}");
                 }
             }
         }
+    }
+
+    fn verdicts() -> impl Iterator<Item = [VerdictKind; 4]> {
+        let all = VerdictKind::ALL;
+        (0..all.len().pow(4)).map(move |mut number| {
+            [0; 4].map(|_| {
+                let verdict = all[number % all.len()];
+                number /= all.len();
+                verdict
+            })
+        })
     }
 }

@@ -232,6 +232,18 @@ pub struct Receipt {
 }
 
 impl Receipt {
+    /// Returns how it ended, in a few words that leave nobody out.
+    pub fn end(&self) -> String {
+        let left = self.escapees.len() + self.kept.len();
+        match (self.dead, left) {
+            (Some(true), 0) => "nothing is left".to_owned(),
+            (Some(true), 1) => "one process was left alive".to_owned(),
+            (Some(true), left) => format!("{left} processes were left alive"),
+            (Some(false), _) => format!("{} survived", self.survivors.len() + self.refused.len()),
+            (None, _) => "not everything is known to be dead".to_owned(),
+        }
+    }
+
     /// Tells whether a KILL was delivered; one that the kernel refused, or that came too late, is none.
     pub fn was_killed(&self) -> bool {
         self.signals.iter().any(|sent| sent.signal == "KILL")

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::identity::{Identity, StartToken};
 use super::kill::Signal;
-use super::receipt::Membership;
+use super::receipt::{Bystander, Membership, Receipt};
 use super::restart::Restarts;
 use super::scope::{CgroupRecord, Scope};
 use super::teardown::Ladder;
@@ -77,6 +77,22 @@ pub struct CapturedRecord {
     pub identity: Identity,
     /// Why it belongs to the session.
     pub membership: BTreeSet<Membership>,
+}
+
+impl CapturedRecord {
+    /// Returns those whom a stop has left alive on purpose: escapees that were reported, and kept daemons.
+    pub fn left_alive(receipt: &Receipt) -> Vec<Self> {
+        let membership = |pid| {
+            let row = receipt.captured.iter().find(|row| row.pid == pid);
+            row.map(|row| row.membership.iter().copied().collect()).unwrap_or_default()
+        };
+        let left = receipt.escapees.iter().chain(&receipt.kept);
+        let record = |left: &Bystander| {
+            let identity = Identity { pid: left.pid, token: left.start_token.clone()?, pidfd_inode: None };
+            Some(Self { identity, membership: membership(left.pid) })
+        };
+        left.filter_map(record).collect()
+    }
 }
 
 /// The last verdict on what is left of a session.
@@ -186,6 +202,10 @@ pub struct Tether {
     /// A stop has begun: whoever does it holds the lock. Where nobody does, it was interrupted.
     #[serde(default)]
     pub stopping: bool,
+    /// Who was left alive on purpose by a stop that ended everybody else: as long as one of them lives, the record
+    /// stays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left: Vec<CapturedRecord>,
     /// Why it is still here.
     #[serde(default)]
     pub last: Option<Last>,
@@ -238,7 +258,7 @@ impl Tether {
         }
         let identities =
             [Some(&self.spawner), self.warden.as_ref(), self.front.as_ref(), Some(&self.workload.identity)];
-        let captured = self.captured.iter().map(|record| &record.identity);
+        let captured = self.captured.iter().chain(&self.left).map(|record| &record.identity);
         for identity in identities.into_iter().flatten().chain(captured).chain(self.pane_roots()) {
             if identity.pid.raw() == 1 && identity != &self.spawner {
                 return Err("it names init as a process of the session".into());
@@ -282,6 +302,8 @@ impl Tether {
             (Some(recorded), Some(ours)) if recorded != ours => {
                 Some(format!("it was recorded in the {name} namespace {recorded}, and ours is {ours}"))
             }
+            // Its pids may be anybody's here.
+            (None, Some(_)) => Some(format!("it does not say in which {name} namespace it was recorded")),
             (Some(_) | None, _) => None,
         };
         other(self.pidns_inode, pid, "pid").or_else(|| other(self.timens_inode, time, "time"))
@@ -339,7 +361,8 @@ impl Tether {
     }
 
     fn known(&self) -> Vec<(Identity, BTreeSet<Membership>)> {
-        self.captured.iter().map(|record| (record.identity.clone(), record.membership.clone())).collect()
+        let known = self.captured.iter().chain(&self.left);
+        known.map(|record| (record.identity.clone(), record.membership.clone())).collect()
     }
 }
 
@@ -411,6 +434,7 @@ pub(super) fn sample() -> Tether {
         report_escapees: false,
         captured: Vec::new(),
         stopping: false,
+        left: Vec::new(),
         last: None,
         restarts: None,
     }

@@ -165,3 +165,68 @@ fn the_warden_is_killed(host: Host) {
 }
 
 crate::matrix::in_both! { the_warden_is_killed }
+
+/// Manager and warden are gone: a daemon that nothing links any more is reported and not ended. As long as it lives it
+/// is named and its record stays, however often somebody looks; only then is it said that nothing is left.
+#[test]
+fn who_was_left_alive_is_named_until_they_are_gone() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let daemon = world.shell("trap '' HUP TERM; log daemon; exec sleep $NAP");
+    let script = world.shell(&format!("log root; (leaf child) & (setsid bash {daemon} &); wait"));
+    let session = launched(&world, &mut batch, Host::Pty, &script, &["root", "child", "daemon"]);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+    for supervisor in &session.supervisors {
+        supervisor.signal(Signal::KILL);
+        assert!(supervisor.ends_within(crate::support::PATIENCE));
+    }
+    batch.kill();
+    let daemon = world.ledger.of("daemon").pid;
+    for look in 0..3 {
+        let (_, reaped) = world.run(&["orphans", "--reap"]);
+        assert!(world.ledger.is_alive("daemon"), "{look}: {reaped:#}");
+        assert!(world.tether(&session.id).is_some(), "{look}: its record is gone, and it lives: {reaped:#}");
+        let (_, listed) = world.run(&["orphans"]);
+        let row = rows(&listed, "orphans").find(|row| row["session"] == session.id).expect("it is named");
+        let reason = row["last"]["reason"].as_str().unwrap_or_default();
+        assert!(reason.contains(&format!("pid {daemon} was left alive")), "{look}: {row:#}");
+        let (_, checks) = world.run(&["doctor"]);
+        let check = rows(&checks, "checks").find(|check| check["name"] == "orphans").expect("a line").clone();
+        assert!(check["state"] == "warn" && check["detail"].as_str().unwrap().contains(&session.id), "{check}");
+    }
+    let (_, journal) = world.run(&["logs", "--receipts"]);
+    assert!(!journal.to_string().contains("nothing is left"), "{journal:#}");
+    assert!(!world.ledger.is_alive("root") && !world.ledger.is_alive("child"));
+    // Somebody ends it: then the next look lets the record go.
+    world.ledger.signal("daemon", Signal::KILL);
+    world.ledger.await_empty();
+    world.run(&["orphans", "--reap"]);
+    assert!(world.tether(&session.id).is_none());
+    let (_, listed) = world.run(&["orphans"]);
+    assert_eq!(listed["orphans"], serde_json::json!([]), "{listed:#}");
+    bystanders.assert_untouched();
+}
+
+/// Manager and warden of a session in tmux are gone in the middle of its stop: the next start finishes what was begun.
+#[test]
+fn a_stop_that_both_died_in_is_finished_by_the_next_start() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let script = world.shell("trap '' HUP TERM; log root; (leaf child) & wait; wait; sleep $NAP");
+    let session = launched(&world, &mut batch, Host::Tmux, &script, &["root", "child"]);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+    batch.send(serde_json::json!({ "cmd": "stop", "session": session.id, "grace_s": 30 }));
+    batch.await_event("the first signal", |event| event["event"] == "signal");
+    batch.kill();
+    for supervisor in &session.supervisors {
+        supervisor.signal(Signal::KILL);
+        assert!(supervisor.ends_within(crate::support::PATIENCE));
+    }
+    assert!(world.ledger.is_alive("root"), "it is deaf");
+    assert_eq!(world.tether(&session.id).unwrap()["stopping"], true);
+    // A start that stops nothing by itself.
+    let next = world.batch();
+    assert_eq!(next.finish().code(), Some(0));
+    crate::support::eventually("the end of what was begun", || world.ledger.alive().is_empty());
+    bystanders.assert_untouched();
+}

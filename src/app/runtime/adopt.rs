@@ -302,6 +302,7 @@ impl Inner {
             grace_s: GRACE.as_secs_f64(),
             report_escapees: false,
             captured: Vec::new(),
+            left: Vec::new(),
             last: None,
             restarts: None,
         })

@@ -335,6 +335,7 @@ impl Inner {
             grace_s: plan.grace_s,
             report_escapees: plan.report_escapees,
             captured: Vec::new(),
+            left: Vec::new(),
             stopping: false,
             last: None,
             restarts: plan.restart.then(Restarts::default),

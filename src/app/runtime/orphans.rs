@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
+use super::doctor::{ok, warn};
 use super::hosts::named;
 use super::query::rows_of;
 use super::session::Session;
 use super::stopper::{How, LOCK_PATIENCE};
-use crate::app::command::{Adopted, Orphan, Orphans, OrphansRequest, ReapReport};
+use crate::app::command::{Adopted, Check, Orphan, Orphans, OrphansRequest, ReapReport};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::reap::{Decision, adoptable, decide};
@@ -27,13 +28,7 @@ impl Inner {
         let (mut orphans, mut swept, mut adopted) = (Vec::new(), Vec::new(), Vec::new());
         for session in self.all() {
             let tether = session.tether();
-            // What runs in a PTY of ours has a manager; what a stop has left of it counts.
-            let ours = session.pty.is_some() && !self.is_left_behind(&tether);
-            let passed = {
-                let state = session.state();
-                state.settled || state.stopping || state.borrowed
-            };
-            if ours || passed || only.as_ref().is_some_and(|only| only.id != session.id) {
+            if !self.may_be_orphaned(&session, &tether) || only.as_ref().is_some_and(|only| only.id != session.id) {
                 continue;
             }
             report.seen += 1;
@@ -147,6 +142,31 @@ impl Inner {
         self.watch_exit(session);
         self.changed();
         Ok(format!("its manager, {}, is gone; its workload and its tmux session are verified", named(&before)))
+    }
+
+    fn may_be_orphaned(&self, session: &Arc<Session>, tether: &Tether) -> bool {
+        // What runs in a PTY of ours has a manager; what a stop has left of it counts.
+        let ours = session.pty.is_some() && !self.is_left_behind(tether);
+        let state = session.state();
+        !(ours || state.settled || state.stopping || state.borrowed)
+    }
+
+    /// Says how many are without a manager.
+    pub(super) fn orphan_check(&self) -> Check {
+        let is_orphan = |session: &Arc<Session>| {
+            let tether = session.tether();
+            self.may_be_orphaned(session, &tether)
+                && (decide(&self.view(&tether)) != Decision::Keep || self.is_left_behind(&tether))
+        };
+        let mut found = self.all().into_iter().filter(is_orphan);
+        match found.next() {
+            None => ok("orphans", "none"),
+            Some(first) => warn(
+                "orphans",
+                format!("{}, for example {} ({})", found.count() + 1, first.id, first.tether().name),
+                "`cookbook-tui orphans` names what is left of each; `orphans --reap` ends what is verified",
+            ),
+        }
     }
 
     /// A stop did not end everything, or left somebody alive, or was interrupted: whoever is at it holds the lock.

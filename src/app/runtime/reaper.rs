@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
+use super::hosts::guard;
 use super::session::Session;
 use super::stopper::How;
 use crate::app::command::ReapReport;
@@ -16,6 +17,7 @@ use crate::lifecycle::clock::boottime;
 use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::rows::marked;
 use crate::lifecycle::store::read_json;
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
@@ -128,8 +130,8 @@ impl Inner {
             }
             Decision::AlreadyGone => {
                 report.already_gone += 1;
-                // A dead pane keeps its tmux session open.
-                if self.host_is_open(session) {
+                // A dead pane keeps its tmux session open; whoever carries its marker is to be named.
+                if self.host_is_open(session) || self.is_marked(session) {
                     swept.extend(self.end(session, How { reap: true, ..how }).ok());
                 } else if !how.dry_run {
                     self.dismiss(session);
@@ -137,7 +139,9 @@ impl Inner {
             }
             Decision::Foreign => {
                 report.foreign += 1;
-                if !how.dry_run {
+                if self.is_marked(session) {
+                    swept.extend(self.end(session, How { reap: true, ..how }).ok());
+                } else if !how.dry_run {
                     self.dismiss(session);
                 }
             }
@@ -146,6 +150,12 @@ impl Inner {
             Decision::Quarantine => report.quarantined += 1,
         }
         Ok(())
+    }
+
+    /// Tells whether anybody carries the marker of a session whose processes are gone. A hint, and no reason to signal.
+    fn is_marked(&self, session: &Session) -> bool {
+        let tether = session.tether();
+        !marked(std::iter::empty(), &tether.marker, &guard(self, &tether), &self.inspector).is_empty()
     }
 
     pub(super) fn host_is_open(&self, session: &Session) -> bool {
@@ -219,6 +229,8 @@ impl Inner {
             warden: tether.warden.as_ref().map(judge),
             workload,
             captured: tether.captured.iter().map(|record| judge(&record.identity)).collect(),
+            left: tether.left.iter().map(|record| judge(&record.identity)).collect(),
+            interrupted: tether.stopping && !tether.captured.is_empty(),
             settled: tether.is_settled(),
             populated: left && self.is_populated(tether, workload),
         }
@@ -246,9 +258,7 @@ impl Inner {
             }
             if let Ok(Some(receipt)) = read_json::<Receipt>(&self.store.receipt_path(&session)) {
                 let why = receipt.notes.first().cloned().unwrap_or_else(|| "it was stopped".into());
-                let how =
-                    if receipt.dead == Some(true) { "nothing is left" } else { "not everything is known to be dead" };
-                told.push(format!("{session}: {why}; {how}"));
+                told.push(format!("{session}: {why}; {}", receipt.end()));
             }
             self.store.forget(&session);
         }

@@ -397,6 +397,7 @@ impl Keeper {
                     tether.last = Some(Last { verdict, reason, at: wall_seconds() });
                     tether.stopping = false;
                     if receipt.dead == Some(true) {
+                        tether.left = CapturedRecord::left_alive(&receipt);
                         tether.captured.clear();
                     }
                     store.save(&tether).ok();
