@@ -227,6 +227,6 @@ fn a_stop_that_both_died_in_is_finished_by_the_next_start() {
     // A start that stops nothing by itself.
     let next = world.batch();
     assert_eq!(next.finish().code(), Some(0));
-    crate::support::eventually("the end of what was begun", || world.ledger.alive().is_empty());
+    eventually("the end of what was begun", || world.ledger.alive().is_empty());
     bystanders.assert_untouched();
 }
