@@ -97,6 +97,7 @@ pub(super) fn process(raw: i32, ppid: i32, command: &str) -> ProcessRow {
         membership: vec![Membership::Tree, Membership::Sid],
         protected: None,
         kept: None,
+        age_s: Some(7_400.0),
         cpu_pct: Some(3.0),
         rss_bytes: Some(812 << 20),
         threads: Some(8),
@@ -330,6 +331,10 @@ pub(super) fn why() -> Why {
             ancestor(1, "/sbin/init", None),
         ],
         ports: Some(vec![8080, 8081]),
+        age_s: Some(7_400.0),
+        cpu_pct: Some(388.0),
+        rss_bytes: Some(812 << 20),
+        gpu_bytes: Some(22 << 30),
     };
     why.on_stop = why.decide();
     why

@@ -198,6 +198,7 @@ mod tests {
             membership: Vec::new(),
             protected: None,
             kept: None,
+            age_s: None,
             cpu_pct: None,
             rss_bytes: None,
             threads: None,

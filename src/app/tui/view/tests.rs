@@ -236,6 +236,7 @@ fn why_a_process_is_what_it_is() {
         (why.verdict, why.reason) = (Some(VerdictKind::Unverifiable), "stat is not readable (hidepid)".into());
         (why.kept, why.ports, why.cgroup, why.pidfd_inode) = (Some("ssh-agent".into()), None, None, None);
         (why.pgid, why.sid, why.state, why.start_token) = (None, None, None, None);
+        (why.age_s, why.cpu_pct, why.rss_bytes, why.gpu_bytes) = (None, None, None, None);
         why.parents.clear();
         why.on_stop = why.decide();
         bench.answer(&effects, Answer::Why(Box::new(why)));
