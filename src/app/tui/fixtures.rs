@@ -109,6 +109,7 @@ pub(super) fn tree() -> Tree {
     let mut worker = process(4301, 4242, "python -m vllm.worker --rank 0");
     worker.cpu_pct = Some(388.0);
     worker.state = "R".into();
+    worker.gpu_bytes = Some(22 << 30);
     let mut agent = process(4400, 4301, "ssh-agent -D");
     agent.kept = Some("ssh-agent".into());
     let mut foreign = process(4500, 1, "\x1b]0;owned\x07innocent");
@@ -118,7 +119,7 @@ pub(super) fn tree() -> Tree {
     let mut unsure = process(4600, 4242, "名前 の 長い プロセス");
     unsure.verdict = VerdictKind::Unverifiable;
     unsure.reason = "stat is not readable (hidepid)".into();
-    (unsure.cpu_pct, unsure.rss_bytes, unsure.threads) = (None, None, None);
+    (unsure.cpu_pct, unsure.rss_bytes, unsure.threads, unsure.age_s) = (None, None, None, None);
     let mut gone = process(4302, 4242, "sh -c warmup");
     gone.verdict = VerdictKind::Gone;
     gone.reason = "has ended".into();

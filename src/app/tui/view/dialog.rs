@@ -215,6 +215,17 @@ fn more(model: &Model, y: u16, border: Rect, (above, below): (usize, usize), buf
 }
 
 fn clear(buffer: &mut Buffer, area: Rect, base: Style) {
+    // The half of a wide character that is left at the right edge becomes a blank of its own.
+    for y in area.y..area.bottom() {
+        let is_wide = |x: u16| buffer.cell((x, y)).is_some_and(|cell| width(cell.symbol()) > 1);
+        if area.width > 0
+            && is_wide(area.right() - 1)
+            && let Some(cell) = buffer.cell_mut((area.right(), y))
+        {
+            cell.reset();
+            cell.set_style(base);
+        }
+    }
     let area = area.intersection(buffer.area);
     for position in area.positions() {
         if let Some(cell) = buffer.cell_mut(position) {

@@ -154,6 +154,31 @@ fn processes() {
     });
 }
 
+/// Age, cpu and memory are there from 60 columns on; GPU memory takes a column only where there is some.
+#[test]
+fn the_columns_of_the_tree() {
+    for (cols, rows, gpu, expected) in [
+        (60, 15, true, "verdict pid s age cpu rss command"),
+        (80, 24, true, "verdict pid s age cpu rss gpu command"),
+        (80, 24, false, "verdict pid s age cpu rss thr command"),
+        (200, 60, true, "verdict pid s age cpu rss gpu thr member by command"),
+        (200, 60, false, "verdict pid s age cpu rss thr member by command"),
+    ] {
+        let mut bench = Bench::full(cols, rows);
+        bench.model.tree.has_gpu = gpu;
+        if cols < 110 {
+            bench.press("t");
+        }
+        while bench.model.pane != crate::app::tui::model::Pane::Tree {
+            bench.press("<Tab>");
+        }
+        let text = bench.draw();
+        let line = text.lines().find(|line| line.contains("verdict")).expect("the headings");
+        let words: Vec<&str> = line.rsplit('│').next().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(words.join(" "), expected, "{cols}x{rows}");
+    }
+}
+
 #[test]
 fn zoomed() {
     check("zoomed", |bench| {
