@@ -154,6 +154,26 @@ fn processes() {
     });
 }
 
+/// Ports and GPU memory are in the list beside the terminal, and where there is no GPU its column is not.
+#[test]
+fn ports_and_gpu_memory_are_in_the_list() {
+    for (cols, rows) in [(200, 60), (140, 40), (80, 24)] {
+        let mut bench = Bench::full(cols, rows);
+        let line = |bench: &mut Bench| {
+            let text = bench.draw();
+            let line = text.lines().find(|line| line.starts_with('▌')).expect("the selected session").to_owned();
+            line.split('│').next().unwrap_or_default().trim_end().to_owned()
+        };
+        let with = line(&mut bench);
+        assert!(with.contains("qwen-coder-32b ") && with.contains(":8080") && with.ends_with("19G   22G"), "{with}");
+        let mut sessions = fixtures::sessions();
+        sessions.iter_mut().for_each(|row| row.gpu_bytes = None);
+        bench.send(UiEvent::Sessions(sessions));
+        let without = line(&mut bench);
+        assert!(without.contains(":8080") && without.ends_with("12%   19G"), "{without}");
+    }
+}
+
 /// Age, cpu and memory are there from 60 columns on; GPU memory takes a column only where there is some.
 #[test]
 fn the_columns_of_the_tree() {
