@@ -115,6 +115,26 @@ fn servers_on_their_way() {
     });
 }
 
+/// Neither the cause of a failure nor what is suggested is cut; the footer names the keys first.
+#[test]
+fn why_a_session_has_failed() {
+    for key in ["w", "F"] {
+        check("cause", |bench| {
+            let mut rows = fixtures::sessions();
+            let row = rows.iter_mut().find(|row| row.name == "qwen-coder-32b").expect("a fixture");
+            (row.phase, row.exit_code) = (Phase::Failed, Some(1));
+            row.detail = Some("exit status 1: port 8080 is in use by process 7 (nginx: worker)".into());
+            let text = "stop nginx, or take another port: 8081 is free".into();
+            row.suggest = Some(Suggestion { text, command: None, first: false });
+            bench.send(UiEvent::Sessions(rows));
+            let footer = bench.draw().lines().last().unwrap_or_default().to_owned();
+            let narrow = bench.model.size.0 < 40;
+            assert!(narrow || footer.starts_with(" F fix  w why "), "{footer}");
+            assert_eq!(bench.press(key), []);
+        });
+    }
+}
+
 #[test]
 fn nothing_yet() {
     check("nothing_yet", |bench| *bench = Bench::empty(bench.model.size.0, bench.model.size.1));
@@ -167,7 +187,9 @@ fn ports_and_gpu_memory_are_in_the_list() {
         let with = line(&mut bench);
         assert!(with.contains("qwen-coder-32b ") && with.contains(":8080") && with.ends_with("19G   22G"), "{with}");
         let mut sessions = fixtures::sessions();
-        sessions.iter_mut().for_each(|row| row.gpu_bytes = None);
+        for row in &mut sessions {
+            row.gpu_bytes = None;
+        }
         bench.send(UiEvent::Sessions(sessions));
         let without = line(&mut bench);
         assert!(without.contains(":8080") && without.ends_with("12%   19G"), "{without}");
