@@ -28,7 +28,7 @@ pub use sockets::{
     Listener, Listening, PortOwner, Sockets, addresses_on, listeners_of, listening_on, owner_of_port, reachable,
 };
 
-use super::clock::{boottime, wall};
+use super::clock::boottime;
 use super::identity::{Pid, StartToken};
 
 /// Which inspector to use.
@@ -124,14 +124,10 @@ impl Inspector {
         }
     }
 
-    /// Returns how many seconds ago that start was; `None` where the start makes no sense.
+    /// Returns how many seconds ago that start was; `None` where it is not counted from the boot.
     pub fn age_s(&self, start: &Start) -> Option<f64> {
-        let age = match (self, start) {
-            (Self::Procfs(procfs), Start::Ticks(ticks)) => boottime() - procfs.seconds(*ticks),
-            (_, Start::Lstart(lstart)) => wall() - ps::started(lstart)?,
-            (Self::Ps(_) | Self::None, Start::Ticks(_)) => return None,
-        };
-        Some((age.max(0.0) * 1000.0).round() / 1000.0)
+        let (Self::Procfs(procfs), Start::Ticks(ticks)) = (self, start) else { return None };
+        Some(((boottime() - procfs.seconds(*ticks)).max(0.0) * 1000.0).round() / 1000.0)
     }
 
     /// Reads the whole process table once.

@@ -98,28 +98,6 @@ fn parse_row(line: &str) -> Option<Facts> {
     })
 }
 
-const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-
-/// Returns an `lstart` in UTC as seconds since the Unix epoch.
-pub(super) fn started(lstart: &str) -> Option<f64> {
-    let words: Vec<&str> = lstart.split(' ').collect();
-    let [_, month, day, clock, year] = words.as_slice() else { return None };
-    let month = u32::try_from(MONTHS.iter().position(|name| name == month)?).ok()?;
-    let (day, year): (u32, u32) = (day.parse().ok()?, year.parse().ok()?);
-    if !(1..=31).contains(&day) || !(1970..10_000).contains(&year) {
-        return None;
-    }
-    // Years begin in March, so that a leap day is the last one of its year.
-    let year = if month < 2 { year - 1 } else { year };
-    let before = (153 * ((month + 10) % 12) + 2) / 5;
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + before + day - 1;
-    let days = days.checked_sub(DAYS_TO_1970)?;
-    Some(f64::from(days) * 86_400.0 + f64::from(u32::try_from(seconds(clock)?).ok()?))
-}
-
-/// Days from the first of March of the year 0 to the Unix epoch.
-const DAYS_TO_1970: u32 = 719_468;
-
 /// Parses `[[dd-]hh:]mm:ss[.cc]`.
 fn seconds(text: &str) -> Option<u64> {
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
@@ -148,22 +126,6 @@ mod tests {
     }
 
     #[test]
-    fn starts_parse() {
-        for (lstart, expected) in [
-            ("Thu Jan 1 00:00:00 1970", Some(0.0)),
-            ("Thu Feb 29 23:59:59 2024", Some(1_709_251_199.0)),
-            ("Fri Mar 1 00:00:00 2024", Some(1_709_251_200.0)),
-            ("Sun Nov 29 19:41:02 2026", Some(1_795_981_262.0)),
-            ("Sun Nix 29 19:41:02 2026", None),
-            ("Sun Nov 0 19:41:02 2026", None),
-            ("Sun Nov 29 19:41:02", None),
-            ("", None),
-        ] {
-            assert_eq!(started(lstart), expected, "{lstart}");
-        }
-    }
-
-    #[test]
     fn times_parse() {
         for (text, expected) in [
             ("00:03", Some(3)),
@@ -184,8 +146,5 @@ mod tests {
         assert_eq!(facts.ppid, i32::try_from(std::os::unix::process::parent_id()).unwrap());
         assert!(Ps.scan().unwrap().of(me).is_some_and(|row| row.start == facts.start));
         assert_eq!(Ps.facts(Pid::new(i32::MAX).unwrap()), Ok(None));
-        let Start::Lstart(lstart) = &facts.start else { panic!("{facts:?}") };
-        let age = crate::lifecycle::clock::wall() - started(lstart).unwrap();
-        assert!((-3.0..3600.0).contains(&age), "{lstart}: {age}");
     }
 }
