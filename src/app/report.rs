@@ -269,6 +269,15 @@ fn why(why: &Why) -> String {
     say("pidfd inode", &why.pidfd_inode.map_or_else(unknown, |inode| inode.to_string()));
     let number = |value: Option<i32>| value.map_or_else(unknown, |value| value.to_string());
     say("ids", &format!("group {}, session {}", number(why.pgid), number(why.sid)));
+    let used = [
+        ("age", why.age_s.map(age)),
+        ("cpu", why.cpu_pct.map(|cpu| format!("{cpu:.0}%"))),
+        ("memory", why.rss_bytes.map(bytes)),
+        ("gpu memory", why.gpu_bytes.map(bytes)),
+    ];
+    for (what, value) in used {
+        say(what, &value.unwrap_or_else(unknown));
+    }
     say("cgroup", why.cgroup.as_deref().unwrap_or("-"));
     let ports = why.ports.as_ref().map(|ports| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(", "));
     say("listens on", &ports.map_or_else(unknown, |ports| if ports.is_empty() { "nothing".to_owned() } else { ports }));

@@ -284,6 +284,8 @@ fn why() -> Value {
             "pgid": nullable("integer"), "sid": nullable("integer"), "cgroup": nullable("string"),
             "parents": { "type": "array", "items": ancestor },
             "ports": { "type": ["array", "null"], "items": { "type": "integer" } },
+            "age_s": nullable("number"), "cpu_pct": nullable("number"), "rss_bytes": nullable("integer"),
+            "gpu_bytes": nullable("integer"),
         }),
         &json!({ "protected": text(), "kept": text() }),
     )
@@ -379,7 +381,7 @@ fn rows() -> Value {
                 "start_token": reference("maybe_token"), "command": text(), "state": text(),
                 "verdict": reference("verdict"), "reason": text(), "membership": list("membership"),
                 "cpu_pct": nullable("number"), "rss_bytes": nullable("integer"), "threads": nullable("integer") }),
-            &json!({ "protected": text(), "kept": text(), "command_b64": text(),
+            &json!({ "protected": text(), "kept": text(), "command_b64": text(), "age_s": reference("seconds"),
                 "gpu_bytes": { "type": "integer", "minimum": 0 } }),
         ),
         "bystander": object(

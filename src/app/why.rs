@@ -89,6 +89,14 @@ pub struct Why {
     pub parents: Vec<Ancestor>,
     /// TCP ports that it listens on; `None` where that is not known.
     pub ports: Option<Vec<u16>>,
+    /// Seconds since its start; `None` where that is not known.
+    pub age_s: Option<f64>,
+    /// Percent of one core since the sample before; `None` where that is not known.
+    pub cpu_pct: Option<f64>,
+    /// Resident memory in bytes; `None` where that is not known.
+    pub rss_bytes: Option<u64>,
+    /// GPU memory in bytes; `None` where it has none that somebody can tell.
+    pub gpu_bytes: Option<u64>,
 }
 
 impl Why {
@@ -137,6 +145,10 @@ mod tests {
             cgroup: None,
             parents: Vec::new(),
             ports: None,
+            age_s: None,
+            cpu_pct: None,
+            rss_bytes: None,
+            gpu_bytes: None,
         }
     }
 

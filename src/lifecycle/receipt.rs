@@ -56,6 +56,9 @@ pub struct ProcessRow {
     /// Which long-living daemon it is, where it is left alive by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// Seconds since its start, in milliseconds at the finest; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_s: Option<f64>,
     /// Percent of one core since the sample before; `None` on the first sample.
     pub cpu_pct: Option<f64>,
     /// Resident memory in bytes.

@@ -93,6 +93,8 @@ fn a_tree_shows_who_is_who() {
     for key in ["pgid", "sid", "state", "reason", "cpu_pct", "rss_bytes", "threads"] {
         assert!(row.get(key).is_some(), "{key}: {row}");
     }
+    let age = row["age_s"].as_f64().unwrap();
+    assert!(age > 0.0 && age < 300.0, "{row}");
     // The strangers with the same command line are reported, and none of them is a member.
     let alike: Vec<Value> = tree["lookalikes"].as_array().unwrap().iter().map(|row| row["pid"].clone()).collect();
     assert_eq!(alike.len(), 5, "{tree}");
@@ -108,6 +110,7 @@ fn a_tree_shows_who_is_who() {
     assert_eq!((&why["role"], &why["verdict"]), (&json!("member"), &json!("owned")), "{why}");
     assert!(why["on_stop"].as_str().unwrap().starts_with("signalled"), "{why}");
     assert_eq!(why["start_token"].as_str(), Some(token), "{why}");
+    assert!(why["age_s"].as_f64().unwrap() >= age && why["rss_bytes"].as_u64().unwrap() > 0, "{why}");
     let parents = why["parents"].as_array().unwrap();
     assert_eq!((&parents[0]["pid"], &parents[0]["role"]), (&launched["pid"], &json!("member")), "{why}");
     assert!(parents.iter().any(|parent| parent["role"] == "supervisor"), "{why}");
@@ -115,6 +118,7 @@ fn a_tree_shows_who_is_who() {
     let why = rig.json(&["why", id_of(&launched), &stranger]);
     crate::schema::check("results/why", &why);
     assert_eq!((&why["role"], &why["verdict"]), (&json!("lookalike"), &Value::Null), "{why}");
+    assert!(why["age_s"].as_f64().unwrap() > 0.0 && why["rss_bytes"].as_u64().unwrap() > 0, "{why}");
     assert!(why["on_stop"].as_str().unwrap().starts_with("never signalled"), "{why}");
     let text = check_ok(&rig.run(&["why", id_of(&launched), &stranger]));
     assert!(text.contains("a command line is no ownership"), "{text}");

@@ -10,6 +10,7 @@ use crate::lifecycle::authority::{Pin, Pinned};
 use crate::lifecycle::identity::{Pid, StartToken};
 use crate::lifecycle::inspect::listeners_of;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
+use crate::lifecycle::verdict::VerdictKind;
 use crate::text;
 
 /// Most ancestors that are named.
@@ -49,6 +50,9 @@ impl Inner {
         why.pidfd_inode = pinned.identity().pidfd_inode;
         (why.state, why.pgid, why.sid) = (Some(facts.state.to_string()), Some(facts.pgid), Some(facts.sid));
         why.cgroup = cgroup;
+        // A bystander has no row; how old it is and what memory it has is known all the same.
+        why.age_s = self.inspector.age_s(&facts.start);
+        why.rss_bytes = facts.rss_bytes;
         why.ports = ports.map(|listeners| listeners.into_iter().map(|listener| listener.port).collect());
     }
 
@@ -72,6 +76,11 @@ fn found(session: &str, tree: &Tree, pid: Pid) -> Option<Why> {
         why.reason.clone_from(&row.reason);
         (why.protected, why.kept) = (row.protected.clone(), row.kept.clone());
         (why.state, why.pgid, why.sid) = (Some(row.state.clone()), Some(row.pgid), Some(row.sid));
+        // What a process used before it ended says nothing now.
+        if matches!(row.verdict, VerdictKind::Owned | VerdictKind::Unverifiable) {
+            (why.age_s, why.cpu_pct) = (row.age_s, row.cpu_pct);
+            (why.rss_bytes, why.gpu_bytes) = (row.rss_bytes, row.gpu_bytes);
+        }
         Some(why)
     };
     let of_other = |role, rows: &[Bystander]| {
@@ -108,5 +117,9 @@ fn blank(session: &str, role: Role, pid: Pid, start_token: Option<StartToken>) -
         cgroup: None,
         parents: Vec::new(),
         ports: None,
+        age_s: None,
+        cpu_pct: None,
+        rss_bytes: None,
+        gpu_bytes: None,
     }
 }

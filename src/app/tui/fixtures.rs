@@ -97,6 +97,7 @@ pub(super) fn process(raw: i32, ppid: i32, command: &str) -> ProcessRow {
         membership: vec![Membership::Tree, Membership::Sid],
         protected: None,
         kept: None,
+        age_s: Some(7_400.0),
         cpu_pct: Some(3.0),
         rss_bytes: Some(812 << 20),
         threads: Some(8),
@@ -108,6 +109,7 @@ pub(super) fn tree() -> Tree {
     let mut worker = process(4301, 4242, "python -m vllm.worker --rank 0");
     worker.cpu_pct = Some(388.0);
     worker.state = "R".into();
+    worker.gpu_bytes = Some(22 << 30);
     let mut agent = process(4400, 4301, "ssh-agent -D");
     agent.kept = Some("ssh-agent".into());
     let mut foreign = process(4500, 1, "\x1b]0;owned\x07innocent");
@@ -117,7 +119,7 @@ pub(super) fn tree() -> Tree {
     let mut unsure = process(4600, 4242, "名前 の 長い プロセス");
     unsure.verdict = VerdictKind::Unverifiable;
     unsure.reason = "stat is not readable (hidepid)".into();
-    (unsure.cpu_pct, unsure.rss_bytes, unsure.threads) = (None, None, None);
+    (unsure.cpu_pct, unsure.rss_bytes, unsure.threads, unsure.age_s) = (None, None, None, None);
     let mut gone = process(4302, 4242, "sh -c warmup");
     gone.verdict = VerdictKind::Gone;
     gone.reason = "has ended".into();
@@ -330,6 +332,10 @@ pub(super) fn why() -> Why {
             ancestor(1, "/sbin/init", None),
         ],
         ports: Some(vec![8080, 8081]),
+        age_s: Some(7_400.0),
+        cpu_pct: Some(388.0),
+        rss_bytes: Some(812 << 20),
+        gpu_bytes: Some(22 << 30),
     };
     why.on_stop = why.decide();
     why

@@ -28,6 +28,7 @@ pub use sockets::{
     Listener, Listening, PortOwner, Sockets, addresses_on, listeners_of, listening_on, owner_of_port, reachable,
 };
 
+use super::clock::boottime;
 use super::identity::{Pid, StartToken};
 
 /// Which inspector to use.
@@ -121,6 +122,12 @@ impl Inspector {
             }
             Start::Lstart(lstart) => StartToken::Ps { lstart: lstart.clone() },
         }
+    }
+
+    /// Returns how many seconds ago that start was; `None` where it is not counted from the boot.
+    pub fn age_s(&self, start: &Start) -> Option<f64> {
+        let (Self::Procfs(procfs), Start::Ticks(ticks)) = (self, start) else { return None };
+        Some(((boottime() - procfs.seconds(*ticks)).max(0.0) * 1000.0).round() / 1000.0)
     }
 
     /// Reads the whole process table once.

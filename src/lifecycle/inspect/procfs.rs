@@ -73,6 +73,12 @@ impl Procfs {
         Scale { now_ticks, page: self.page }
     }
 
+    /// Returns clock ticks in seconds.
+    #[expect(clippy::cast_precision_loss, reason = "ticks stay far below 2^52")]
+    pub(super) fn seconds(&self, ticks: u64) -> f64 {
+        ticks as f64 / self.ticks_per_s as f64
+    }
+
     pub(super) fn scan(&self) -> io::Result<Snapshot> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let listing = openat(&self.dir, c".", flags, Mode::empty())?;

@@ -377,6 +377,12 @@ impl Model {
         self.facts().map(|facts| &facts.modes)
     }
 
+    /// Returns the selected session if it is over and somebody can say why, or what would help.
+    pub(super) fn cause(&self) -> Option<&SessionRow> {
+        let is_told = |row: &&SessionRow| row.phase.is_over() && (row.detail.is_some() || row.suggest.is_some());
+        self.current().filter(is_told)
+    }
+
     pub(super) fn facts(&self) -> Option<&ScreenFacts> {
         self.screen.as_ref().filter(|facts| Some(&facts.session) == self.selected.as_ref())
     }

@@ -28,6 +28,8 @@ pub struct TreeState {
     pub cursor: Option<Pid>,
     /// First line that is shown.
     pub top: usize,
+    /// A process has, or had, GPU memory: a column that was there stays.
+    pub has_gpu: bool,
     /// Processes that an event called gone.
     gone: Vec<(ProcessRow, Instant)>,
     /// Rows that the last tree no longer had: an event may say about them that they are gone.
@@ -80,6 +82,7 @@ impl TreeState {
             self.dropped = before.processes.into_iter().filter(left).collect();
         }
         self.gone.retain(|(row, _)| !tree.processes.iter().any(|now| same(now, row)));
+        self.has_gpu |= tree.processes.iter().any(|row| row.gpu_bytes.is_some());
         self.tree = Some(tree);
     }
 
@@ -198,6 +201,7 @@ mod tests {
             membership: Vec::new(),
             protected: None,
             kept: None,
+            age_s: None,
             cpu_pct: None,
             rss_bytes: None,
             threads: None,
@@ -261,6 +265,21 @@ mod tests {
         assert_eq!(state.deadline(), Some(now + LINGER));
         state.expire(now + LINGER);
         assert_eq!((state.lines().len(), state.deadline()), (1, None));
+    }
+
+    #[test]
+    fn the_column_of_gpu_memory_stays_until_another_session_is_shown() {
+        let mut state = state(&[(1, 0)]);
+        state.turn_to(Some("a"));
+        assert!(!state.has_gpu);
+        let holder = ProcessRow { gpu_bytes: Some(1), ..row(1, 0) };
+        state.replace(Tree { processes: vec![holder], ..Tree::default() });
+        assert!(state.has_gpu);
+        state.replace(Tree { processes: vec![row(1, 0)], ..Tree::default() });
+        state.turn_to(Some("a"));
+        assert!(state.has_gpu);
+        state.turn_to(Some("b"));
+        assert!(!state.has_gpu);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::super::glyph;
 use super::super::keymap::{Action, Context};
-use super::super::model::{Act, Confirmed, Fault, Form, Overlay, Pending, Picker, Preview, Slot};
+use super::super::model::{Act, Confirmed, Fault, Form, Overlay, Pending, Picker, Preview, Reading, Slot};
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
 use super::super::view;
@@ -45,15 +45,19 @@ impl Turn<'_> {
         }
     }
 
-    /// The same, with what is suggested in its place.
+    /// The same, with what is suggested in its place; a suggestion that is no command is shown.
     pub(super) fn fix(&mut self) {
         let Some(row) = self.model.current() else {
             return self.note(Tone::Plain, "no session is selected (a launches one)");
         };
-        let Some(suggested) = row.suggest.clone().filter(|suggested| suggested.command.is_some()) else {
+        let Some(suggested) = row.suggest.clone() else {
             let text = format!("nothing is suggested for {} that could be launched (E edits it)", row.name);
             return self.note(Tone::Plain, &text);
         };
+        if suggested.command.is_none() {
+            let session = Box::new(row.clone());
+            return self.read(Reading::Cause(session));
+        }
         let (session, name) = (row.session.clone(), row.name.clone());
         self.run(Command::Draft { session }, Pending::Draft(name, Some(suggested)));
     }

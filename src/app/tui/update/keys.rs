@@ -271,8 +271,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Asks why the selected process is what it is.
+    /// Asks why the selected process is what it is; of a session that is over, says why, unless a process is meant.
     fn why(&mut self) {
+        if self.model.pane != Pane::Tree
+            && let Some(session) = self.model.cause().cloned()
+        {
+            return self.read(Reading::Cause(Box::new(session)));
+        }
         let lines = self.model.tree.lines();
         let pid = lines.get(self.model.tree.selected(&lines)).map(TreeLine::pid);
         match (self.model.selected.clone(), pid) {

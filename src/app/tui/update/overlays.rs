@@ -334,6 +334,7 @@ impl Turn<'_> {
                 Reading::Orphans(_) => "the orphans",
                 Reading::Doctor(_) => "the checks",
                 Reading::Why(_) => "why it is what it is",
+                Reading::Cause(_) => "the cause",
             },
             Overlay::Launch(_)
             | Overlay::Form(_)

@@ -111,9 +111,7 @@ fn is_of_use(model: &Model, action: Action) -> bool {
             }
             _ => model.live.iter().any(|live| Some(&live.session) == model.selected.as_ref() && live.can_hold()),
         },
-        Action::Fix => {
-            model.current().and_then(|row| row.suggest.as_ref()).is_some_and(|suggest| suggest.command.is_some())
-        }
+        Action::Fix => model.current().is_some_and(|row| row.suggest.is_some()),
         Action::Right | Action::PageDown if model.context() == Context::Form => {
             matches!(model.overlays.last(), Some(Overlay::Form(form)) if !form.offers.list.is_empty())
         }
@@ -153,7 +151,12 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let mut hints: Vec<(String, &str)> = Vec::new();
-    for binding in model.keys.in_context(context).filter(|binding| !binding.label.is_empty()) {
+    // Of a session that is over, why and what would help come first: its title has no room for them.
+    let is_urgent =
+        |action| context == Context::Panes && model.cause().is_some() && matches!(action, Action::Why | Action::Fix);
+    let mut bindings: Vec<_> = model.keys.in_context(context).filter(|binding| !binding.label.is_empty()).collect();
+    bindings.sort_by_key(|binding| !is_urgent(binding.action));
+    for binding in bindings {
         if let Some(key) = binding.keys.first().filter(|_| is_of_use(model, binding.action)) {
             hints.push((key.to_string(), binding.label));
         }

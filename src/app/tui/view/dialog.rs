@@ -11,7 +11,9 @@ use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::layout::layout;
 use super::paint::{self, Row, width};
-use super::{ask, bars, events, form, help, launch, live, many, palette, picker, preview, receipt, report, why};
+use super::{
+    ask, bars, cause, events, form, help, launch, list, live, many, palette, picker, preview, receipt, report, why,
+};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -88,6 +90,11 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 let tone = w.verdict.map_or(Tone::Plain, verdict_tone);
                 let tone = if tone == Tone::Good { Tone::Plain } else { tone };
                 (format!("Why: {}", w.pid), tone, why::lines(model, w, width), None)
+            }
+            Reading::Cause(session) => {
+                let (_, tone) = list::state(model, session);
+                let tone = if tone == Tone::Bad { tone } else { Tone::Plain };
+                (format!("Why: {}", session.name), tone, cause::lines(model, session, width), None)
             }
             Reading::Doctor(checks) => {
                 ("Doctor".to_owned(), Tone::Plain, report::doctor_lines(model, checks, width), None)
@@ -215,6 +222,17 @@ fn more(model: &Model, y: u16, border: Rect, (above, below): (usize, usize), buf
 }
 
 fn clear(buffer: &mut Buffer, area: Rect, base: Style) {
+    // The half of a wide character that is left at the right edge becomes a blank of its own.
+    for y in area.y..area.bottom() {
+        let is_wide = |x: u16| buffer.cell((x, y)).is_some_and(|cell| width(cell.symbol()) > 1);
+        if area.width > 0
+            && is_wide(area.right() - 1)
+            && let Some(cell) = buffer.cell_mut((area.right(), y))
+        {
+            cell.reset();
+            cell.set_style(base);
+        }
+    }
     let area = area.intersection(buffer.area);
     for position in area.positions() {
         if let Some(cell) = buffer.cell_mut(position) {

@@ -110,7 +110,8 @@ fn single(layout: &mut Layout, rest: Rect, model: &Model) {
 fn split(layout: &mut Layout, rest: Rect, model: &Model) {
     let tree = tree_shown(model);
     if layout.arrangement == Arrangement::Wide {
-        let width = (rest.width / 3).clamp(36, 64);
+        // From 140 columns on a terminal keeps its 80 beside a list that has room for ports and GPU memory.
+        let width = if rest.width >= 140 { (rest.width * 2 / 5).clamp(58, 76) } else { (rest.width / 3).clamp(36, 46) };
         layout.list = Some(titled(Rect { width, ..rest }));
         layout.divider = Some(Rect { x: rest.x + width, width: 1, ..rest });
         let right = Rect { x: rest.x + width + 1, width: rest.width - width - 1, ..rest };
@@ -227,6 +228,14 @@ mod tests {
         model.tree_wanted = Some(true);
         assert_eq!((layout(&model).terminal, layout(&model).screen), (before, None));
         assert_eq!(before, (15, 80));
+    }
+
+    #[test]
+    fn a_wide_terminal_keeps_eighty_columns() {
+        for (cols, list, terminal) in [(110, 36, 73), (139, 46, 92), (140, 58, 81), (200, 76, 123), (500, 76, 423)] {
+            let layout = layout(&model((cols, 40)));
+            assert_eq!((layout.list.map(|area| area.body.width), layout.terminal.1), (Some(list), terminal), "{cols}");
+        }
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
     if lines.is_empty() {
         return empty(model, area.body, buffer);
     }
+    let columns = Columns::of(model, area.body.width.saturating_sub(1));
     for (index, line) in (0..area.body.height).zip(lines.iter().skip(model.list_top)) {
         let Some(mut row) = Row::new(buffer, area.body, index) else { break };
         match line {
@@ -79,7 +80,7 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
             }
             ListLine::Session(session) => {
                 let selected = model.selected.as_ref() == Some(&session.session);
-                draw_session(model, session, selected, &mut row);
+                draw_session(model, session, &columns, selected, &mut row);
                 if selected {
                     let y = area.body.y + index;
                     tint(buffer, Rect { y, height: 1, ..area.body }, theme.selection(active));
@@ -136,36 +137,71 @@ fn draw_heading(theme: &Theme, group: Group, totals: &Totals, selected: bool, ro
     }
 }
 
-fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut Row<'_>) {
+/// Which columns there is room for beside the name.
+struct Columns {
+    state: u16,
+    host: u16,
+    port: u16,
+    pid: u16,
+    uptime: u16,
+    spark: u16,
+    cpu: u16,
+    memory: u16,
+    gpu: u16,
+}
+
+impl Columns {
+    /// Gives columns in the order of their importance while enough is left for the name. GPU memory has one only
+    /// where a session has some.
+    fn of(model: &Model, room: u16) -> Self {
+        let state = if room >= 26 {
+            14
+        } else if room >= 16 {
+            9
+        } else {
+            0
+        };
+        let uptime = if room >= 30 { 5 } else { 0 };
+        let memory = if room >= 35 { 6 } else { 0 };
+        let mut left = room.saturating_sub(MARKS + state + uptime + memory);
+        let mut take = |columns: u16, name: u16| {
+            let fits = left >= columns + name;
+            left -= if fits { columns } else { 0 };
+            if fits { columns } else { 0 }
+        };
+        let wide = arrangement(model.size) == Arrangement::Wide;
+        let has_gpu = model.sessions.rows().iter().any(|session| session.gpu_bytes.is_some());
+        Self {
+            state,
+            uptime,
+            memory,
+            port: take(7, 14),
+            gpu: if has_gpu { take(6, 14) } else { 0 },
+            cpu: take(6, 14),
+            spark: if wide { take(SPARK, 18) } else { 0 },
+            host: take(5, 22),
+            pid: take(9, 22),
+        }
+    }
+}
+
+/// Columns of the bar, the verdict and the mark before a name.
+const MARKS: u16 = 3;
+
+fn draw_session(model: &Model, session: &SessionRow, columns: &Columns, selected: bool, row: &mut Row<'_>) {
     let theme = &model.theme;
     // A blank column keeps the numbers off the edge.
     row.reserve(1);
-    let room = row.room();
     let over = session.phase.is_over();
     let base = if over { theme.dim() } else { theme.text() };
     let name = if selected { base.add_modifier(Modifier::BOLD) } else { base };
     let (word, tone) = state(model, session);
-    // Columns leave from the right as the room gets less; the name and the state stay longest.
-    let wide = arrangement(model.size) == Arrangement::Wide;
-    let memory = if room >= 35 { 6 } else { 0 };
-    let spark = if wide && room >= 54 { SPARK } else { 0 };
-    let cpu = if room >= if wide { 60 } else { 56 } { 6 } else { 0 };
-    let uptime = if room >= 30 { 5 } else { 0 };
-    let host = if room >= 64 { 5 } else { 0 };
-    let pid = if room >= 72 { 9 } else { 0 };
-    let port = if room >= 64 { 7 } else { 0 };
-    let state = if room >= 26 {
-        14
-    } else if room >= 16 {
-        9
-    } else {
-        0
-    };
+    let &Columns { state, host, port, pid, uptime, spark, cpu, memory, gpu } = columns;
     row.put(if selected { glyph::BAR } else { " " }, theme.accent());
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
     row.put(if model.marked.contains(&session.session) { CHECK } else { " " }, theme.accent());
     let attention = session.attention.is_some() || model.attention.contains_key(&session.session);
-    let columns = memory + spark + cpu + uptime + host + port + pid + state;
+    let columns = memory + gpu + spark + cpu + uptime + host + port + pid + state;
     let ended = model.news.has_ended(&session.session);
     let unseen = model.news.is_unseen(&session.session);
     let marks = [session.adopted, attention || ended || unseen].into_iter().filter(|mark| *mark).count();
@@ -201,6 +237,7 @@ fn draw_session(model: &Model, session: &SessionRow, selected: bool, row: &mut R
     }
     number(row, cpu, &human::percent(session.cpu_pct), base);
     number(row, memory, &human::bytes(session.rss_bytes), base);
+    number(row, gpu, &human::bytes(session.gpu_bytes), base);
 }
 
 /// Columns of the last looks at how busy a session was, with a gap before them.

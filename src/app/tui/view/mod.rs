@@ -5,6 +5,7 @@
 
 mod ask;
 mod bars;
+mod cause;
 mod dialog;
 mod doc;
 mod events;

@@ -115,6 +115,26 @@ fn servers_on_their_way() {
     });
 }
 
+/// Neither the cause of a failure nor what is suggested is cut; the footer names the keys first.
+#[test]
+fn why_a_session_has_failed() {
+    for key in ["w", "F"] {
+        check("cause", |bench| {
+            let mut rows = fixtures::sessions();
+            let row = rows.iter_mut().find(|row| row.name == "qwen-coder-32b").expect("a fixture");
+            (row.phase, row.exit_code) = (Phase::Failed, Some(1));
+            row.detail = Some("exit status 1: port 8080 is in use by process 7 (nginx: worker)".into());
+            let text = "stop nginx, or take another port: 8081 is free".into();
+            row.suggest = Some(Suggestion { text, command: None, first: false });
+            bench.send(UiEvent::Sessions(rows));
+            let footer = bench.draw().lines().last().unwrap_or_default().to_owned();
+            let narrow = bench.model.size.0 < 40;
+            assert!(narrow || footer.starts_with(" F fix  w why "), "{footer}");
+            assert_eq!(bench.press(key), []);
+        });
+    }
+}
+
 #[test]
 fn nothing_yet() {
     check("nothing_yet", |bench| *bench = Bench::empty(bench.model.size.0, bench.model.size.1));
@@ -152,6 +172,53 @@ fn processes() {
         }
         bench.press("jj");
     });
+}
+
+/// Ports and GPU memory are in the list beside the terminal, and where there is no GPU its column is not.
+#[test]
+fn ports_and_gpu_memory_are_in_the_list() {
+    for (cols, rows) in [(200, 60), (140, 40), (80, 24)] {
+        let mut bench = Bench::full(cols, rows);
+        let line = |bench: &mut Bench| {
+            let text = bench.draw();
+            let line = text.lines().find(|line| line.starts_with('▌')).expect("the selected session").to_owned();
+            line.split('│').next().unwrap_or_default().trim_end().to_owned()
+        };
+        let with = line(&mut bench);
+        assert!(with.contains("qwen-coder-32b ") && with.contains(":8080") && with.ends_with("19G   22G"), "{with}");
+        let mut sessions = fixtures::sessions();
+        for row in &mut sessions {
+            row.gpu_bytes = None;
+        }
+        bench.send(UiEvent::Sessions(sessions));
+        let without = line(&mut bench);
+        assert!(without.contains(":8080") && without.ends_with("12%   19G"), "{without}");
+    }
+}
+
+/// Age, cpu and memory are there from 60 columns on; GPU memory takes a column only where there is some.
+#[test]
+fn the_columns_of_the_tree() {
+    for (cols, rows, gpu, expected) in [
+        (60, 15, true, "verdict pid s age cpu rss command"),
+        (80, 24, true, "verdict pid s age cpu rss gpu command"),
+        (80, 24, false, "verdict pid s age cpu rss thr command"),
+        (200, 60, true, "verdict pid s age cpu rss gpu thr member by command"),
+        (200, 60, false, "verdict pid s age cpu rss thr member by command"),
+    ] {
+        let mut bench = Bench::full(cols, rows);
+        bench.model.tree.has_gpu = gpu;
+        if cols < 110 {
+            bench.press("t");
+        }
+        while bench.model.pane != crate::app::tui::model::Pane::Tree {
+            bench.press("<Tab>");
+        }
+        let text = bench.draw();
+        let line = text.lines().find(|line| line.contains("verdict")).expect("the headings");
+        let words: Vec<&str> = line.rsplit('│').next().unwrap_or_default().split_whitespace().collect();
+        assert_eq!(words.join(" "), expected, "{cols}x{rows}");
+    }
 }
 
 #[test]
@@ -236,6 +303,7 @@ fn why_a_process_is_what_it_is() {
         (why.verdict, why.reason) = (Some(VerdictKind::Unverifiable), "stat is not readable (hidepid)".into());
         (why.kept, why.ports, why.cgroup, why.pidfd_inode) = (Some("ssh-agent".into()), None, None, None);
         (why.pgid, why.sid, why.state, why.start_token) = (None, None, None, None);
+        (why.age_s, why.cpu_pct, why.rss_bytes, why.gpu_bytes) = (None, None, None, None);
         why.parents.clear();
         why.on_stop = why.decide();
         bench.answer(&effects, Answer::Why(Box::new(why)));

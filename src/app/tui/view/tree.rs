@@ -48,7 +48,7 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         }
         return;
     }
-    let columns = Columns::of(area.body.width);
+    let columns = Columns::of(area.body.width, model.tree.has_gpu);
     if rows.y > area.body.y
         && let Some(mut row) = Row::new(buffer, area.body, 0)
     {
@@ -73,9 +73,11 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
 
 /// Which columns there is room for.
 struct Columns {
-    memory: u16,
     cpu: u16,
+    memory: u16,
+    age: u16,
     state: u16,
+    gpu: u16,
     threads: u16,
     member: u16,
 }
@@ -84,9 +86,28 @@ const VERDICT: u16 = 15;
 const PID: u16 = 8;
 
 impl Columns {
-    fn of(width: u16) -> Self {
-        let from = |least: u16, columns: u16| if width >= least { columns } else { 0 };
-        Self { state: from(46, 2), cpu: from(52, 6), memory: from(58, 6), threads: from(76, 5), member: from(88, 12) }
+    /// Gives columns in the order of their importance while enough is left for the command.
+    fn of(width: u16, has_gpu: bool) -> Self {
+        let mut room = width.saturating_sub(1 + VERDICT + PID);
+        let mut take = |columns: u16, command: u16| {
+            let fits = room >= columns + command;
+            room -= if fits { columns } else { 0 };
+            if fits { columns } else { 0 }
+        };
+        Self {
+            cpu: take(6, 16),
+            memory: take(6, 16),
+            age: take(5, 16),
+            state: take(2, 16),
+            gpu: if has_gpu { take(6, 24) } else { 0 },
+            threads: take(5, 28),
+            member: take(12, 26),
+        }
+    }
+
+    /// Returns the columns of the numbers together.
+    const fn numbers(&self) -> u16 {
+        self.age + self.cpu + self.memory + self.gpu + self.threads
     }
 
     fn headings(&self, theme: &Theme, row: &mut Row<'_>) {
@@ -95,7 +116,9 @@ impl Columns {
         if self.state > 0 {
             row.left(self.state, "s", dim);
         }
-        for (columns, text) in [(self.cpu, "cpu"), (self.memory, "rss"), (self.threads, "thr")] {
+        for (columns, text) in
+            [(self.age, "age"), (self.cpu, "cpu"), (self.memory, "rss"), (self.gpu, "gpu"), (self.threads, "thr")]
+        {
             if columns > 0 {
                 row.right(columns, text, dim);
             }
@@ -113,7 +136,7 @@ impl Columns {
             TreeLine::Bystander { what, row: other } => {
                 row.left(VERDICT, &format!("{DOT} {what}"), theme.tone(Tone::Warn));
                 row.right(PID - 1, &other.pid.to_string(), theme.dim());
-                row.gap(1 + self.state + self.cpu + self.memory + self.threads);
+                row.gap(1 + self.state + self.numbers());
                 if self.member > 0 {
                     row.gap(2).left(self.member - 1, "not signalled", theme.dim());
                 }
@@ -134,8 +157,10 @@ impl Columns {
         // What a process used before it ended says nothing now.
         let live = |text: String| if gone { human::UNKNOWN.to_owned() } else { text };
         for (columns, text) in [
+            (self.age, live(human::age(process.age_s))),
             (self.cpu, live(human::percent(process.cpu_pct))),
             (self.memory, live(human::bytes(process.rss_bytes))),
+            (self.gpu, live(human::bytes(process.gpu_bytes))),
             (self.threads, live(process.threads.map_or_else(|| human::UNKNOWN.to_owned(), |n| n.to_string()))),
         ] {
             if columns > 0 {

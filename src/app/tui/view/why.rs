@@ -6,7 +6,7 @@ use super::super::glyph::DOT;
 use super::super::model::Model;
 use super::super::theme::{Tone, verdict_glyph, verdict_tone};
 use super::doc::{Doc, span, wrap};
-use super::human::UNKNOWN;
+use super::human::{self, UNKNOWN};
 use super::tree::membership;
 use crate::app::why::{Role, Why};
 use crate::text::escape;
@@ -49,6 +49,14 @@ pub(super) fn lines(model: &Model, why: &Why, width: u16) -> Vec<Line<'static>> 
         number(why.sid)
     );
     fact(&mut doc, "ids", &ids);
+    let used = format!(
+        "age {} {DOT} cpu {} {DOT} memory {} {DOT} gpu {}",
+        human::age(why.age_s),
+        human::percent(why.cpu_pct),
+        human::bytes(why.rss_bytes),
+        human::bytes(why.gpu_bytes)
+    );
+    fact(&mut doc, "uses", &used);
     fact(&mut doc, "cgroup", why.cgroup.as_deref().unwrap_or(UNKNOWN));
     let ports = why.ports.as_ref().map(|ports| ports.iter().map(|port| format!(":{port}")).collect::<Vec<_>>());
     let ports = ports.map(|ports| if ports.is_empty() { "nothing".to_owned() } else { ports.join(" ") });
