@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::app::command::{Check, Command, Orphans, OrphansRequest, RestartRequest, StopRequest, SweepRequest};
-use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest};
+use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest, OtherServer};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::phase::kind_of;
 use crate::app::why::Why;
@@ -241,6 +241,8 @@ pub enum Reading {
     Orphans(Box<Orphans>),
     /// Why a process is what it is.
     Why(Box<Why>),
+    /// What is known of a server of somebody else.
+    Stranger(Box<OtherServer>),
     /// How this host stands.
     Doctor(Vec<Check>),
 }

@@ -334,6 +334,7 @@ impl Turn<'_> {
                 Reading::Orphans(_) => "the orphans",
                 Reading::Doctor(_) => "the checks",
                 Reading::Why(_) => "why it is what it is",
+                Reading::Stranger(_) => "what is known of it",
             },
             Overlay::Launch(_)
             | Overlay::Form(_)

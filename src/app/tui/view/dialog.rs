@@ -11,7 +11,9 @@ use super::super::theme::{Tone, verdict_tone};
 use super::doc::Doc;
 use super::layout::layout;
 use super::paint::{self, Row, width};
-use super::{ask, bars, events, form, help, launch, live, many, palette, picker, preview, receipt, report, why};
+use super::{
+    ask, bars, events, form, help, launch, live, many, palette, picker, preview, receipt, report, stranger, why,
+};
 
 /// A dialog, laid out.
 pub(super) struct Dialog {
@@ -88,6 +90,9 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 let tone = w.verdict.map_or(Tone::Plain, verdict_tone);
                 let tone = if tone == Tone::Good { Tone::Plain } else { tone };
                 (format!("Why: {}", w.pid), tone, why::lines(model, w, width), None)
+            }
+            Reading::Stranger(s) => {
+                (format!("Not ours: {}", s.server), Tone::Plain, stranger::lines(model, s, width), None)
             }
             Reading::Doctor(checks) => {
                 ("Doctor".to_owned(), Tone::Plain, report::doctor_lines(model, checks, width), None)
