@@ -91,7 +91,7 @@ fn what_others_print_and_that_they_have_ended_is_marked_until_it_is_looked_at() 
     terminal.ask(&["send-keys", "-t", "=main:", "echo unseen-$((40 + 2))", "Enter"]);
     terminal.await_that("the mark of output", |text| marked(text, '◆'));
     assert_eq!(terminal.shape(), before);
-    terminal.key("G");
+    terminal.key("j");
     terminal.await_text("unseen-42");
     terminal.await_that("the end of the mark", |text| !marked(text, '◆'));
     // What is printed while somebody looks is seen.
@@ -107,7 +107,7 @@ fn what_others_print_and_that_they_have_ended_is_marked_until_it_is_looked_at() 
     terminal.await_that("the mark of its end", |text| marked(text, '■'));
     std::thread::sleep(Duration::from_secs(3));
     assert!(marked(&terminal.text(), '■'), "it stays until somebody looks:\n{}", terminal.text());
-    terminal.key("G");
+    terminal.key("j");
     terminal.await_that("the end of that mark", |text| !marked(text, '■'));
     terminal.key("q");
     terminal.await_that("the question or the end", |text| text.contains("Quit") || text.contains("prompt>"));

@@ -23,6 +23,7 @@ mod pictures;
 mod programs;
 mod remote;
 mod soak;
+mod strangers;
 mod unseen;
 mod walk;
 mod why;

@@ -84,7 +84,8 @@ fn what_nobody_saw_is_marked_typed_into_together_and_remembered() {
         launch(&terminal, name);
     }
     terminal.start_to("three");
-    terminal.key("G");
+    terminal.key("j");
+    terminal.key("j");
     terminal.await_that("its terminal", |text| text.lines().any(|line| line.contains("│three")));
     std::thread::sleep(Duration::from_millis(2_200));
     let place = terminal.folder.path().to_owned();
@@ -97,7 +98,6 @@ fn what_nobody_saw_is_marked_typed_into_together_and_remembered() {
     terminal.key("Space");
     terminal.key("Space");
     terminal.await_text("2 marked");
-    terminal.key("G");
     terminal.await_that("its terminal", |text| text.lines().any(|line| line.contains("│three")));
     terminal.key("B");
     terminal.await_text("BROADCAST to 3");

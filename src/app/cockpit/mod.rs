@@ -19,6 +19,7 @@ use super::command::{Answer, Command, OrphansRequest};
 use super::contract::SessionRow;
 use super::error::{AppError, ErrorKind};
 use super::runtime::Runtime;
+use super::runtime::others::Watched;
 use super::tui::{Cockpit, Memory, Ticket, UiEvent, desktop};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::pty::screen::{HistoryLimit, Screen, Size};
@@ -354,6 +355,7 @@ fn refresh_rows(inner: &Arc<Inner>) {
         // holds up nothing but a small part of the time.
         let (mut guests_at, mut rest) = (None, Duration::ZERO);
         let mut orphans_at = None;
+        let mut strangers = Watched::default();
         loop {
             if orphans_at.is_none_or(|at: Instant| at.elapsed() >= ORPHANS) {
                 inner.tell_orphans();
@@ -366,6 +368,10 @@ fn refresh_rows(inner: &Arc<Inner>) {
                     live.filter_map(|row| row.cwd.clone()).collect();
                 inner.tell(UiEvent::Sessions(rows.clone()));
                 before = rows;
+            }
+            // Behind the rows: what is a session's own is none of these.
+            if let Some(rows) = inner.runtime.watch_others(&mut strangers) {
+                inner.tell(UiEvent::Strangers(rows));
             }
             let mut printed = inner.runtime.printed();
             // Whatever is told is told as of now: what was printed while somebody looked was seen.

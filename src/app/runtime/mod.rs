@@ -28,7 +28,7 @@ mod models;
 mod needs;
 mod nvidia;
 mod orphans;
-mod others;
+pub(super) mod others;
 mod plan;
 mod ports;
 mod preflight;

@@ -2,13 +2,59 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::Inner;
 use crate::app::contract::OtherServer;
 use crate::app::phase::looks_like;
 use crate::lifecycle::identity::Pid;
-use crate::lifecycle::inspect::{Snapshot, listeners_of};
+use crate::lifecycle::inspect::{Snapshot, Sockets, listeners_of};
 use crate::text;
+
+/// Shortest time between two looks.
+const PAUSE: Duration = Duration::from_secs(5);
+/// Longest time between two looks: a server in a network of its own is in no list of sockets here.
+const REST: Duration = Duration::from_secs(60);
+
+/// What a repeated look for servers of others has seen last.
+#[derive(Debug, Default)]
+pub struct Watched {
+    at: Option<Instant>,
+    sockets: Option<Arc<Sockets>>,
+    rows: Vec<OtherServer>,
+}
+
+impl Watched {
+    /// Tells whether it is time to look at the processes. A server listens: as long as none is shown and nobody else
+    /// listens than before, there is none to be found.
+    fn is_due(&self, now: Instant, sockets: Option<&Arc<Sockets>>) -> bool {
+        self.at.is_none_or(|at| now.duration_since(at) >= REST)
+            || !self.rows.is_empty()
+            || self.sockets.as_ref() != sockets
+    }
+}
+
+impl super::Runtime {
+    /// Returns the servers of others where they are not what they were at the last call. The processes are looked at
+    /// seldom, and where none is shown only when somebody else listens than before.
+    pub fn watch_others(&self, watched: &mut Watched) -> Option<Vec<OtherServer>> {
+        let now = Instant::now();
+        if watched.at.is_some_and(|at| now.duration_since(at) < PAUSE) {
+            return None;
+        }
+        let sockets = self.inner.sockets();
+        if !watched.is_due(now, sockets.as_ref()) {
+            return None;
+        }
+        let rows = self.inner.others();
+        (watched.at, watched.sockets) = (Some(now), sockets);
+        (rows != watched.rows).then(|| {
+            watched.rows.clone_from(&rows);
+            rows
+        })
+    }
+}
 
 impl Inner {
     /// Returns the processes that look like model servers and belong to no session of this state directory, each
@@ -91,8 +137,29 @@ fn user(names: &str, uid: u32) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_are_looked_at_where_something_can_have_changed() {
+        let (at, none) = (Instant::now(), Some(Arc::new(Sockets::default())));
+        let server = OtherServer {
+            pid: Pid::new(7).unwrap(),
+            server: "vllm".into(),
+            user: None,
+            ports: None,
+            rss_bytes: None,
+            command: String::new(),
+        };
+        let idle = Watched { at: Some(at), sockets: none.clone(), rows: Vec::new() };
+        assert!(Watched::default().is_due(at, none.as_ref()), "nobody has looked yet");
+        assert!(!idle.is_due(at + PAUSE, none.as_ref()));
+        assert!(idle.is_due(at + PAUSE, None), "somebody else listens");
+        assert!(idle.is_due(at + REST, none.as_ref()));
+        let shown = Watched { rows: vec![server], ..idle };
+        assert!(shown.is_due(at + PAUSE, none.as_ref()), "it may be gone");
+    }
 
     #[test]
     fn users_have_names_or_numbers() {

@@ -43,7 +43,8 @@ impl Inner {
         Some(ports)
     }
 
-    fn sockets(&self) -> Option<Arc<Sockets>> {
+    /// Returns the listening sockets of the host as they are, or were a moment ago.
+    pub(super) fn sockets(&self) -> Option<Arc<Sockets>> {
         let mut kept = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, sockets)) = kept.as_ref()
             && at.elapsed() < GLANCE

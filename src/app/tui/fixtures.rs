@@ -14,7 +14,7 @@ use super::update::update;
 use super::view::Surface;
 use crate::app::command::{Answer, Check, CheckState, Orphan, Orphans, ReapReport};
 use crate::app::config::Chord;
-use crate::app::contract::{HostKind, Kind, Phase, SessionRow, Tree};
+use crate::app::contract::{HostKind, Kind, OtherServer, Phase, SessionRow, Tree};
 use crate::app::event::Event;
 use crate::app::why::{Ancestor, Role, Why};
 use crate::lifecycle::identity::{Pid, StartToken};
@@ -299,6 +299,23 @@ pub(super) fn orphans_in_the_list() -> Orphans {
         orphan.reason = "survived KILL".into();
     }
     orphans
+}
+
+/// Servers that are none of ours: one of ours by name, and one whose ports nobody can tell.
+pub(super) fn strangers() -> Vec<OtherServer> {
+    let server = |raw, server: &str, user: &str, ports: Option<Vec<u16>>, rss_bytes, command: &str| OtherServer {
+        pid: pid(raw),
+        server: server.into(),
+        user: Some(user.into()),
+        ports,
+        rss_bytes,
+        command: command.into(),
+    };
+    let line = "llama-server -m /models/qwen3-8b.gguf --port 8081 --api-key *** \x1b[31m";
+    vec![
+        server(7001, "llama-server", "me", Some(vec![8081]), Some(5 << 30), line),
+        server(812, "ollama", "ollama", None, None, "/usr/local/bin/ollama serve"),
+    ]
 }
 
 /// Why a process is what it is.

@@ -260,6 +260,7 @@ impl<'a> Loop<'a> {
             UiEvent::Background(_)
             | UiEvent::Sessions(_)
             | UiEvent::Orphans(_)
+            | UiEvent::Strangers(_)
             | UiEvent::Tree { .. }
             | UiEvent::Answered { .. }
             | UiEvent::Happened(_)

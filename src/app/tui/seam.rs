@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::app::catalog::{Catalog, Listing, Look};
 use crate::app::command::{Answer, Command, Orphans};
 use crate::app::config::{Chord, RecipeRow};
-use crate::app::contract::{SessionRow, Tree};
+use crate::app::contract::{OtherServer, SessionRow, Tree};
 use crate::app::error::AppError;
 use crate::app::event::Event;
 use crate::pty::screen::Screen;
@@ -37,6 +37,8 @@ pub enum UiEvent {
     Sessions(Vec<SessionRow>),
     /// Who is left without a manager, and which records are left alone, as they are now.
     Orphans(Box<Orphans>),
+    /// The model servers that are none of ours, as they are now.
+    Strangers(Vec<OtherServer>),
     /// The processes of a session, as they are now.
     Tree {
         /// Which session.

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::field::Field;
 use super::fuzzy::Fuzzy;
-use crate::app::contract::SessionRow;
+use crate::app::contract::{OtherServer, SessionRow};
+use crate::lifecycle::identity::Pid;
 
 /// The filter of the session list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub struct Filter {
     pub typing: bool,
     /// Ids of the sessions that match.
     matching: BTreeSet<String>,
+    /// Servers of others that match.
+    met: BTreeSet<Pid>,
 }
 
 impl Filter {
@@ -23,11 +26,18 @@ impl Filter {
         self.matching.contains(session)
     }
 
-    /// Matches all sessions anew.
-    pub(in super::super) fn settle(&mut self, rows: &[SessionRow]) {
+    /// Tells whether the list shows a server of somebody else.
+    pub fn meets(&self, stranger: &OtherServer) -> bool {
+        self.met.contains(&stranger.pid)
+    }
+
+    /// Matches all sessions anew, and all servers of others.
+    pub(in super::super) fn settle(&mut self, rows: &[SessionRow], strangers: &[OtherServer]) {
         let mut fuzzy = Fuzzy::new(self.line.text());
         let matches = rows.iter().filter(|row| fuzzy.score(&haystack(row)).is_some());
         self.matching = matches.map(|row| row.session.clone()).collect();
+        let met = strangers.iter().filter(|row| fuzzy.score(&haystack_of(row)).is_some());
+        self.met = met.map(|row| row.pid).collect();
     }
 }
 
@@ -35,4 +45,9 @@ impl Filter {
 fn haystack(row: &SessionRow) -> String {
     let ports: Vec<String> = row.ports.iter().flatten().map(|port| format!(":{port}")).collect();
     [&row.name, &row.session, row.kind.name(), row.phase.name(), &ports.join(" ")].join(" ")
+}
+
+fn haystack_of(stranger: &OtherServer) -> String {
+    let ports: Vec<String> = stranger.ports.iter().flatten().map(|port| format!(":{port}")).collect();
+    [&stranger.server, stranger.user.as_deref().unwrap_or_default(), &ports.join(" ")].join(" ")
 }

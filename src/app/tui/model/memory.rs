@@ -47,6 +47,7 @@ const fn name(group: Group) -> &'static str {
         Group::Of(Kind::Download) => "downloads",
         Group::Adopted => "adopted",
         Group::Orphans => "orphans",
+        Group::Strangers => "not ours",
     }
 }
 

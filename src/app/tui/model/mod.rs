@@ -31,8 +31,9 @@ use std::time::{Duration, Instant};
 
 use crate::app::catalog::{Catalog, Listing};
 use crate::app::config::{Chord, RecipeRow};
-use crate::app::contract::{LaunchRequest, SessionRow};
+use crate::app::contract::{LaunchRequest, OtherServer, SessionRow};
 use crate::app::phase::Suggestion;
+use crate::lifecycle::identity::Pid;
 use crate::lifecycle::receipt::Receipt;
 use crate::pty::screen::Modes;
 
@@ -175,6 +176,8 @@ pub struct Model {
     pub sessions: Sessions,
     /// Id of the selected session.
     pub selected: Option<String>,
+    /// Process of the selected server of somebody else; then no session is.
+    pub met: Option<Pid>,
     /// Groups of the list of which only the heading is shown.
     pub folded: BTreeSet<Group>,
     /// How busy the sessions were.
@@ -270,6 +273,7 @@ impl Model {
         Self {
             sessions: Sessions::default(),
             selected: None,
+            met: None,
             folded: BTreeSet::new(),
             sparks: Sparks::default(),
             branches: BTreeMap::new(),
@@ -321,6 +325,22 @@ impl Model {
     /// Returns the selected session.
     pub fn current(&self) -> Option<&SessionRow> {
         self.sessions.by_id(self.selected.as_deref()?)
+    }
+
+    /// Returns the selected server of somebody else.
+    pub fn stranger(&self) -> Option<&OtherServer> {
+        self.sessions.stranger(self.met?)
+    }
+
+    /// Tells whether the list shows a server of somebody else.
+    pub fn meets(&self, stranger: &OtherServer) -> bool {
+        self.filter.as_ref().is_none_or(|filter| filter.meets(stranger))
+    }
+
+    /// Returns the group of what is selected.
+    pub fn group(&self) -> Option<Group> {
+        let session = self.current().map(|row| self.sessions.group(row));
+        session.or_else(|| self.stranger().map(|_| Group::Strangers))
     }
 
     /// Tells whether the list shows a session.

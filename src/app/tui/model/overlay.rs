@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use crate::app::command::{Check, Command, Orphans, OrphansRequest, RestartRequest, StopRequest, SweepRequest};
-use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest, SessionRow};
+use crate::app::contract::{CommandLine, HostKind, Kind, LaunchRequest, OtherServer, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::phase::kind_of;
 use crate::app::why::Why;
@@ -243,6 +243,8 @@ pub enum Reading {
     Why(Box<Why>),
     /// How this session came to its end, and what is suggested.
     Cause(Box<SessionRow>),
+    /// What is known of a server of somebody else.
+    Stranger(Box<OtherServer>),
     /// How this host stands.
     Doctor(Vec<Check>),
 }

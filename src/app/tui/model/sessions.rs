@@ -1,11 +1,12 @@
-//! The sessions in the order in which they are shown: by kind, then by launch; orphans in a group of their own.
-//! Pure.
+//! The sessions in the order in which they are shown: by kind, then by launch; orphans in a group of their own, and
+//! below all of them the servers that are none of ours. Pure.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::app::command::Orphan;
-use crate::app::contract::{Kind, Phase, SessionRow};
+use crate::app::contract::{Kind, OtherServer, Phase, SessionRow};
+use crate::lifecycle::identity::Pid;
 use crate::lifecycle::store::Quarantined;
 
 /// The sessions. A session keeps its place for as long as it exists.
@@ -15,6 +16,8 @@ pub struct Sessions {
     orphans: BTreeMap<String, Orphan>,
     /// Records that are left alone.
     quarantined: Vec<Quarantined>,
+    /// Servers that are none of ours.
+    strangers: Vec<OtherServer>,
     arrival: BTreeMap<String, u64>,
     arrivals: u64,
 }
@@ -34,6 +37,8 @@ pub enum ListLine<'a> {
     Record(&'a Quarantined),
     /// Why that one in the line above is.
     Reason(&'a Quarantined),
+    /// A server that is none of ours.
+    Stranger(&'a OtherServer),
 }
 
 /// What stands together in the list, in the order of the list.
@@ -45,17 +50,20 @@ pub enum Group {
     Adopted,
     /// Those that have no manager, or of which a stop has left something, and the records that are left alone.
     Orphans,
+    /// Servers that belong to no session.
+    Strangers,
 }
 
 impl Group {
     /// All groups, in order.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Of(Kind::ALL[0]),
         Self::Of(Kind::ALL[1]),
         Self::Of(Kind::ALL[2]),
         Self::Of(Kind::ALL[3]),
         Self::Adopted,
         Self::Orphans,
+        Self::Strangers,
     ];
 }
 
@@ -115,6 +123,7 @@ impl Sessions {
         spaced: bool,
         listed: &dyn Fn(&str) -> bool,
         folded: &dyn Fn(Group) -> bool,
+        met: &dyn Fn(&OtherServer) -> bool,
     ) -> Vec<ListLine<'_>> {
         let mut lines = Vec::with_capacity(self.rows.len() + 2 * Group::ALL.len());
         for group in Group::ALL {
@@ -123,6 +132,12 @@ impl Sessions {
             let records: &[Quarantined] = if group == Group::Orphans { &self.quarantined } else { &[] };
             let mut totals = Totals::of(inside(), folded(group));
             totals.count += records.len();
+            let strangers: &[OtherServer] = if group == Group::Strangers { &self.strangers } else { &[] };
+            let strangers = || strangers.iter().filter(|row| met(row));
+            totals.count += strangers().count();
+            totals.rss_bytes = strangers()
+                .filter_map(|row| row.rss_bytes)
+                .fold(totals.rss_bytes, |sum, rss| Some(sum.unwrap_or(0) + rss));
             if totals.count == 0 {
                 continue;
             }
@@ -138,6 +153,7 @@ impl Sessions {
                 lines.extend(self.orphans.get(&row.session).map(|orphan| ListLine::Orphan(row, orphan)));
             }
             lines.extend(records.iter().flat_map(|record| [ListLine::Record(record), ListLine::Reason(record)]));
+            lines.extend(strangers().map(ListLine::Stranger));
         }
         lines
     }
@@ -149,6 +165,21 @@ impl Sessions {
             row if row.adopted => Group::Adopted,
             row => Group::Of(row.kind),
         }
+    }
+
+    /// Returns the servers that are none of ours.
+    pub fn strangers(&self) -> &[OtherServer] {
+        &self.strangers
+    }
+
+    /// Returns one of them by its process.
+    pub fn stranger(&self, pid: Pid) -> Option<&OtherServer> {
+        self.strangers.iter().find(|row| row.pid == pid)
+    }
+
+    /// Takes in the servers that are none of ours.
+    pub(in super::super) fn replace_strangers(&mut self, strangers: Vec<OtherServer>) {
+        self.strangers = strangers;
     }
 
     /// Tells whether a session has no manager, or a stop has left something of it.

@@ -27,7 +27,7 @@ impl Turn<'_> {
         if let Some(id) = self.model.awaited.take_if(|id| exists(id)) {
             return self.reveal(id);
         }
-        if self.model.selected.as_ref().is_some_and(exists) {
+        if self.model.met.is_some() || self.model.selected.as_ref().is_some_and(exists) {
             return;
         }
         // The selected session is no more: its place goes to the one that follows.

@@ -7,11 +7,11 @@ use crossterm::event::KeyEvent;
 use super::super::keymap::{Action, Context};
 use super::super::model::{Entry, Field, Group, Pane};
 use super::Turn;
+use super::strangers::Stop;
 
 impl Turn<'_> {
-    /// Returns the ids of the sessions that the keys stop at, in order: those that the list shows, and one for each
-    /// folded group.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &str> {
+    /// Returns what the keys stop at, in order: what the list shows, and one for each folded group.
+    pub(super) fn listed(&self) -> impl Iterator<Item = Stop> {
         let model = &*self.model;
         let mut folded: BTreeSet<Group> = BTreeSet::new();
         let inside = model.current().filter(|row| model.is_folded(row));
@@ -21,12 +21,12 @@ impl Turn<'_> {
                 inside.is_none_or(|inside| model.sessions.group(inside) != group || inside.session == row.session);
             model.lists(&row.session) && (!model.is_folded(row) || (stands && folded.insert(group)))
         });
-        stops.map(|row| row.session.as_str())
+        stops.map(|row| Stop::Session(row.session.clone())).chain(self.strangers_listed())
     }
 
     /// Folds the group of the selected session, or unfolds it.
     pub(super) fn fold(&mut self) {
-        if let Some(group) = self.model.current().map(|row| self.model.sessions.group(row)) {
+        if let Some(group) = self.model.group() {
             self.fold_group(group);
         }
     }
@@ -67,17 +67,18 @@ impl Turn<'_> {
             change(&mut filter.line);
         }
         self.settle_filter();
-        let hidden = self.model.selected.as_deref().is_some_and(|selected| !self.model.lists(selected));
-        let first = self.listed().next().map(str::to_owned);
-        if hidden && first.is_some() {
-            self.select(first);
+        let hidden = self.model.selected.as_deref().is_some_and(|selected| !self.model.lists(selected))
+            || self.model.stranger().is_some_and(|row| !self.model.meets(row));
+        let first = self.listed().next();
+        if let Some(first) = first.filter(|_| hidden) {
+            self.stop_at(first);
         }
     }
 
     /// Matches the sessions as they are now.
     pub(super) fn settle_filter(&mut self) {
         if let Some(filter) = &mut self.model.filter {
-            filter.settle(self.model.sessions.rows());
+            filter.settle(self.model.sessions.rows(), self.model.sessions.strangers());
         }
     }
 

@@ -14,6 +14,7 @@ use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
 use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
 use super::Turn;
+use super::strangers::Stop;
 use crate::app::command::{Command, OrphansRequest};
 use crate::app::contract::HostKind;
 
@@ -29,6 +30,9 @@ impl Turn<'_> {
 
     /// Does what a key of the panes does.
     pub(super) fn act(&mut self, action: Action) {
+        if self.spares(action) {
+            return;
+        }
         match action {
             Action::Up => self.step(-1),
             Action::Down => self.step(1),
@@ -39,7 +43,7 @@ impl Turn<'_> {
             Action::NextPane => self.turn_pane(1),
             Action::PreviousPane => self.turn_pane(-1),
             Action::Back => self.back(),
-            Action::Focus if self.model.current().is_some_and(|row| self.model.is_folded(row)) => self.fold(),
+            Action::Focus if self.model.group().is_some_and(|group| self.model.folds(group)) => self.fold(),
             Action::Focus => self.focus(),
             Action::Start => self.open_menu(),
             Action::Form => self.open_form(Form::new()),
@@ -123,12 +127,15 @@ impl Turn<'_> {
     }
 
     pub(super) fn step_session(&mut self, by: isize) {
-        let rows: Vec<&str> = self.listed().collect();
+        let mut rows: Vec<Stop> = self.listed().collect();
         let Some(last) = rows.len().checked_sub(1) else { return };
-        let at = rows.iter().position(|id| Some(*id) == self.model.selected.as_deref());
-        let session = at.map_or(0, |at| at.saturating_add_signed(by).min(last));
-        let session = rows[session].to_owned();
-        self.select(Some(session));
+        let is_selected = |stop: &Stop| match stop {
+            Stop::Session(id) => Some(id) == self.model.selected.as_ref(),
+            Stop::Stranger(pid) => Some(*pid) == self.model.met,
+        };
+        let at = rows.iter().position(is_selected);
+        let next = at.map_or(0, |at| at.saturating_add_signed(by).min(last));
+        self.stop_at(rows.swap_remove(next));
     }
 
     pub(super) fn scroll_history(&mut self, by: isize) {
@@ -176,6 +183,9 @@ impl Turn<'_> {
     }
 
     pub(super) fn focus(&mut self) {
+        if self.spares(Action::Focus) {
+            return;
+        }
         let Some(row) = self.model.current() else {
             return self.open_menu();
         };
@@ -273,6 +283,9 @@ impl Turn<'_> {
 
     /// Asks why the selected process is what it is; of a session that is over, says why, unless a process is meant.
     fn why(&mut self) {
+        if self.introduce() {
+            return;
+        }
         if self.model.pane != Pane::Tree
             && let Some(session) = self.model.cause().cloned()
         {
@@ -324,7 +337,7 @@ impl Turn<'_> {
 
     fn copy(&mut self) {
         let text = match self.model.pane {
-            Pane::List => self.model.selected.clone(),
+            Pane::List => self.model.selected.clone().or_else(|| self.model.met.map(|pid| pid.to_string())),
             Pane::Screen => {
                 if let Some(session) = self.model.selected.clone() {
                     self.run(Command::Screen { session, scrollback: None }, Pending::Text);

@@ -26,7 +26,13 @@ impl Turn<'_> {
         let others = self.model.others().count();
         if others == 0 {
             let key = self.model.keys.shown(Context::Panes, Action::Mark);
-            return self.note(Tone::Plain, &format!("mark the sessions to type into first ({key})"));
+            let selected = self.model.selected.as_ref().is_some_and(|id| self.model.marked.contains(id));
+            let text = match (self.model.marked.len(), selected) {
+                (0, _) => format!("mark the sessions to type into first ({key})"),
+                (1, true) => format!("only this session is marked: mark the others to type into as well ({key})"),
+                _ => "none of the others that are marked runs: nobody reads what you type".to_owned(),
+            };
+            return self.note(Tone::Plain, &text);
         }
         self.focus();
         if self.model.focused {

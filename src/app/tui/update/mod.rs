@@ -13,6 +13,7 @@ mod live;
 mod marks;
 mod overlays;
 mod pointer;
+mod strangers;
 #[cfg(test)]
 mod tests;
 
@@ -68,6 +69,7 @@ impl Turn<'_> {
             UiEvent::Orphans(orphans) => {
                 self.model.sessions.replace_orphans(orphans.orphans, orphans.quarantined);
             }
+            UiEvent::Strangers(rows) => self.strangers(rows),
             UiEvent::Tree { session, tree } => {
                 if self.model.selected.as_ref() == Some(&session) {
                     self.model.tree.turn_to(Some(&session));
@@ -245,6 +247,7 @@ impl Turn<'_> {
 
     /// Selects a session and forgets what was shown of the one before.
     fn select(&mut self, session: Option<String>) {
+        self.model.met = None;
         if self.model.selected != session {
             self.model.selected = session;
             self.model.scroll = 0;
@@ -268,7 +271,7 @@ impl Turn<'_> {
         let model = &mut *self.model;
         if model.selected.is_none() {
             model.zoom = false;
-            if layout(model).list.is_none() {
+            if model.met.is_none() && layout(model).list.is_none() {
                 model.pane = Pane::List;
             }
         }

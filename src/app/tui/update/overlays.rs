@@ -335,6 +335,7 @@ impl Turn<'_> {
                 Reading::Doctor(_) => "the checks",
                 Reading::Why(_) => "why it is what it is",
                 Reading::Cause(_) => "the cause",
+                Reading::Stranger(_) => "what is known of it",
             },
             Overlay::Launch(_)
             | Overlay::Form(_)

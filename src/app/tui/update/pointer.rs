@@ -120,6 +120,9 @@ impl Turn<'_> {
                 {
                     let session = row.session.clone();
                     self.select(Some(session));
+                } else if let Some(ListLine::Stranger(row)) = lines.get(self.model.list_top + line) {
+                    let pid = row.pid;
+                    self.meet(pid);
                 }
             }
             Pane::Tree => {

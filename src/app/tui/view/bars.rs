@@ -55,7 +55,8 @@ pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
     }
     let at_list = model.pane == Pane::List;
     row.gap(1);
-    if at_list || row.room() >= 30 {
+    let says_all = at_list || row.room() >= 30;
+    if says_all {
         row.put("Sessions", if at_list { here } else { theme.dim() });
         let count = list::count(model);
         row.put(&format!(" {}", if count.is_empty() { "0" } else { &count }), theme.dim());
@@ -64,9 +65,14 @@ pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
     if at_list {
         return;
     }
-    let name = model.current().map_or("nothing selected", |session| session.name.as_str());
+    let stranger = model.stranger().map(|row| row.server.as_str());
+    let session = model.current().map(|session| session.name.as_str());
+    let name = session.or(stranger).unwrap_or("nothing selected");
     if row.room() >= 20 {
         row.put(&format!(" {WITHIN} "), theme.dim());
+    } else if says_all {
+        // Whatever stands before it does not run into the name.
+        row.gap(1);
     }
     row.put(name, if model.pane == Pane::Screen { here } else { theme.dim() });
     if model.pane == Pane::Tree {
@@ -96,6 +102,9 @@ pub(super) fn event(model: &Model, area: Rect, buffer: &mut Buffer) {
 #[expect(clippy::wildcard_enum_match_arm, reason = "the actions that are always of use")]
 fn is_of_use(model: &Model, action: Action) -> bool {
     match action {
+        Action::Why | Action::Copy if model.met.is_some() => true,
+        Action::Mark => model.met.is_none(),
+        Action::Sweep => model.met.is_none() || !model.marked.is_empty(),
         Action::Focus | Action::Why | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
             model.selected.is_some() || !model.overlays.is_empty()
         }
@@ -190,6 +199,21 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Where there is no room for the sign between them, a blank is.
+    #[test]
+    fn the_filter_and_the_name_stand_apart() {
+        let mut bench = super::super::super::fixtures::Bench::full(44, 12);
+        bench.press("/qwen-coder-32b<Enter><Tab>");
+        for columns in 31..=44 {
+            let area = Rect::new(0, 0, columns, 1);
+            let mut buffer = Buffer::empty(area);
+            crumb(&bench.model, area, &mut buffer);
+            let text = super::super::tests::text_of(&buffer);
+            let name = text.split("/qwen-coder-32b").nth(1).unwrap_or_default();
+            assert!(name.is_empty() || name.starts_with(' '), "{columns}: {text}");
+        }
+    }
 
     /// Text in the terminal's own colour is none of the rule's, in whatever theme.
     #[test]

@@ -12,7 +12,8 @@ use super::doc::Doc;
 use super::layout::layout;
 use super::paint::{self, Row, width};
 use super::{
-    ask, bars, cause, events, form, help, launch, list, live, many, palette, picker, preview, receipt, report, why,
+    ask, bars, cause, events, form, help, launch, list, live, many, palette, picker, preview, receipt, report,
+    stranger, why,
 };
 
 /// A dialog, laid out.
@@ -95,6 +96,9 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 let (_, tone) = list::state(model, session);
                 let tone = if tone == Tone::Bad { tone } else { Tone::Plain };
                 (format!("Why: {}", session.name), tone, cause::lines(model, session, width), None)
+            }
+            Reading::Stranger(s) => {
+                (format!("Not ours: {}", s.server), Tone::Plain, stranger::lines(model, s, width), None)
             }
             Reading::Doctor(checks) => {
                 ("Doctor".to_owned(), Tone::Plain, report::doctor_lines(model, checks, width), None)

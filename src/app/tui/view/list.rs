@@ -13,6 +13,7 @@ use super::human;
 use super::layout::{Area, Arrangement, arrangement};
 use super::paint::{Row, tint};
 use super::palette;
+use super::stranger;
 use crate::app::command::Orphan;
 use crate::app::contract::{Kind, Phase, SessionRow};
 use crate::lifecycle::verdict::VerdictKind;
@@ -20,7 +21,7 @@ use crate::lifecycle::verdict::VerdictKind;
 /// Returns the lines of the list as they are shown.
 pub(in super::super) fn list_lines(model: &Model) -> Vec<ListLine<'_>> {
     let spaced = arrangement(model.size) == Arrangement::Wide;
-    model.sessions.lines(spaced, &|session| model.lists(session), &|group| model.folds(group))
+    model.sessions.lines(spaced, &|session| model.lists(session), &|group| model.folds(group), &|row| model.meets(row))
 }
 
 pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
@@ -50,13 +51,18 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         return empty(model, area.body, buffer);
     }
     let columns = Columns::of(model, area.body.width.saturating_sub(1));
+    if model.sessions.is_empty() && model.filter.is_none() {
+        // Servers of others are no sessions: what can be done is said below them.
+        let used = u16::try_from(lines.len() + 1).unwrap_or(u16::MAX).min(area.body.height);
+        let below = Rect { y: area.body.y + used, height: area.body.height - used, ..area.body };
+        empty(model, below, buffer);
+    }
     for (index, line) in (0..area.body.height).zip(lines.iter().skip(model.list_top)) {
         let Some(mut row) = Row::new(buffer, area.body, index) else { break };
         match line {
             ListLine::Gap => {}
             ListLine::Heading(group, totals) => {
-                let is_in = |row: &SessionRow| model.sessions.group(row) == *group;
-                let selected = totals.folded && model.current().is_some_and(is_in);
+                let selected = totals.folded && model.group() == Some(*group);
                 draw_heading(theme, *group, totals, selected, &mut row);
                 if selected {
                     let y = area.body.y + index;
@@ -77,6 +83,14 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
             }
             ListLine::Reason(record) => {
                 row.gap(3).put(&record.reason, theme.dim());
+            }
+            ListLine::Stranger(stranger) => {
+                let selected = model.met == Some(stranger.pid);
+                stranger::draw_row(model, stranger, if selected { glyph::BAR } else { " " }, &mut row);
+                if selected {
+                    let y = area.body.y + index;
+                    tint(buffer, Rect { y, height: 1, ..area.body }, theme.selection(active));
+                }
             }
             ListLine::Session(session) => {
                 let selected = model.selected.as_ref() == Some(&session.session);
@@ -307,6 +321,7 @@ const fn title(group: Group) -> &'static str {
         Group::Of(kind) => heading(kind),
         Group::Adopted => "Adopted",
         Group::Orphans => "Orphans",
+        Group::Strangers => "Not ours",
     }
 }
 

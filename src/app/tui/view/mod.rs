@@ -27,6 +27,7 @@ mod receipt;
 mod report;
 mod screen;
 mod settle;
+mod stranger;
 #[cfg(test)]
 pub(super) mod tests;
 mod tree;

@@ -13,7 +13,7 @@ use super::super::model::{Model, Pane};
 use super::super::theme::{Theme, Tone, of_session};
 use super::layout::{Area, Arrangement, arrangement};
 use super::paint::Row;
-use super::{bars, history, human, list};
+use super::{bars, history, human, list, stranger};
 use crate::app::contract::SessionRow;
 use crate::pty::screen::{CellStyle, Screen, Size};
 
@@ -46,6 +46,10 @@ impl Surface for Screen {
 pub(super) fn draw(model: &Model, area: Area, surface: Option<&dyn Surface>, buffer: &mut Buffer) -> Option<Position> {
     if let Some(title) = area.title {
         draw_title(model, title, buffer);
+    }
+    if let Some(stranger) = model.stranger() {
+        stranger::draw(model, stranger, area.body, buffer);
+        return None;
     }
     let (Some(session), Some(surface)) = (model.current(), surface) else {
         welcome(model, area.body, buffer);
@@ -120,6 +124,10 @@ fn drawable(text: &str, width: u8) -> Cow<'_, str> {
 fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
     let theme = &model.theme;
     let active = model.pane == Pane::Screen && model.overlays.is_empty();
+    if let Some(stranger) = model.stranger() {
+        let parts = [(stranger.server.as_str(), theme.strong()), ("  not ours", theme.dim())];
+        return bars::title(theme, area, active, &parts, &stranger.pid.to_string(), buffer);
+    }
     let Some(session) = model.current() else {
         return bars::title(theme, area, active, &[("Terminal", theme.text())], "", buffer);
     };

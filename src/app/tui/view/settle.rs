@@ -10,15 +10,18 @@ use super::tree::tree_rows;
 pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
     if let Some(area) = layout.list {
         let lines = list_lines(model);
-        let folded = model.current().filter(|row| model.is_folded(row)).map(|row| model.sessions.group(row));
+        let folded = model.group().filter(|group| model.folds(*group));
         let is_selected = |line: &ListLine<'_>| match line {
             ListLine::Session(row) => Some(&row.session) == model.selected.as_ref(),
+            ListLine::Stranger(row) => Some(row.pid) == model.met,
             ListLine::Heading(group, _) => Some(*group) == folded,
             ListLine::Gap | ListLine::Orphan(..) | ListLine::Record(_) | ListLine::Reason(_) => false,
         };
         let at = lines.iter().position(is_selected);
         // With the first session its heading comes into view; with each one what follows and cannot be selected.
-        let next = |at: usize| lines[at + 1..].iter().position(|line| matches!(line, ListLine::Session(_)));
+        let next = |at: usize| {
+            lines[at + 1..].iter().position(|line| matches!(line, ListLine::Session(_) | ListLine::Stranger(_)))
+        };
         let end = |at: usize| match lines.get(at + 1) {
             Some(ListLine::Orphan(..)) if next(at).is_some() => at + 2,
             _ if next(at).is_none() => lines.len(),

@@ -401,6 +401,18 @@ fn orphans_in_their_group() {
 }
 
 #[test]
+fn servers_that_are_not_ours() {
+    check("strangers", |bench| {
+        bench.send(UiEvent::Strangers(fixtures::strangers()));
+        bench.press("Gk");
+    });
+    check("stranger", |bench| {
+        bench.send(UiEvent::Strangers(fixtures::strangers()));
+        bench.press("Gw");
+    });
+}
+
+#[test]
 fn a_question_for_a_duration() {
     check("extend", |bench| {
         bench.press("+<C-u>12x<Enter>");

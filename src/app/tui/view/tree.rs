@@ -39,6 +39,7 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
     let rows = tree_rows(area.body);
     if model.tree.tree.is_none() || lines.is_empty() {
         let text = match (&model.selected, &model.tree.tree) {
+            (None, _) if model.met.is_some() => "not ours: its processes are not followed",
             (None, _) => "no session is selected",
             (Some(_), None) => "not looked at yet",
             (Some(_), Some(_)) => "no processes are left",

@@ -81,7 +81,7 @@ const fn role(role: Role) -> &'static str {
 }
 
 /// Adds a name with its value beside it, wrapped, or, where that is too narrow, below it.
-fn fact(doc: &mut Doc<'_>, name: &str, value: &str) {
+pub(super) fn fact(doc: &mut Doc<'_>, name: &str, value: &str) {
     let (dim, text) = (doc.theme.dim(), doc.theme.text());
     if doc.width() < NAMES + 20 {
         doc.text(0, name, dim);

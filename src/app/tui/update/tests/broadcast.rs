@@ -50,6 +50,13 @@ fn it_is_off_by_default_and_needs_marks() {
     bench.press("B");
     assert_eq!((bench.model.context(), bench.model.broadcast), (Context::Panes, false));
     assert!(bench.draw().contains("mark the sessions to type into first (Space)"), "{}", bench.draw());
+    // What is missing is said: others, or others that run.
+    bench.press(" gB");
+    assert!(bench.draw().contains("only this session is marked: mark the others"), "{}", bench.draw());
+    let over = bench.model.sessions.rows().iter().find(|row| row.phase.is_over()).map(|row| row.session.clone());
+    bench.model.marked.extend(over);
+    bench.press("B");
+    assert!(bench.draw().contains("none of the others that are marked runs"), "{}", bench.draw());
 }
 
 #[test]

@@ -143,6 +143,11 @@ fn event(context: Context, random: &mut Random, open: &mut Vec<(u64, Command)>) 
         3..=5 => UiEvent::Input(mouse(random)),
         6 => UiEvent::Input(Input::Paste("a\nb\x1b[201~".into())),
         7 if random.below(2) == 0 => UiEvent::Orphans(Box::new(fixtures::orphans_in_the_list())),
+        7 if random.below(3) == 0 => {
+            let mut strangers = fixtures::strangers();
+            strangers.truncate(usize::try_from(random.below(3)).unwrap_or(0));
+            UiEvent::Strangers(strangers)
+        }
         7 if random.below(3) == 0 => UiEvent::Catalog(Box::new(fixtures::catalog())),
         7 => UiEvent::Tick,
         8 => UiEvent::Happened(Event::ProcessGone {

@@ -14,6 +14,7 @@ mod orphans;
 mod pointer;
 mod sessions;
 mod stops;
+mod strangers;
 
 use super::super::seam::Effect;
 use crate::app::command::Command;

@@ -304,9 +304,12 @@ fn adopted_sessions_stand_together_and_every_group_folds() {
         let lines = list_lines(&bench.model);
         let heading = |line: &ListLine<'_>| match line {
             ListLine::Heading(group, totals) => Some((*group, totals.count, totals.folded)),
-            ListLine::Gap | ListLine::Session(_) | ListLine::Orphan(..) | ListLine::Record(_) | ListLine::Reason(_) => {
-                None
-            }
+            ListLine::Gap
+            | ListLine::Session(_)
+            | ListLine::Orphan(..)
+            | ListLine::Stranger(_)
+            | ListLine::Record(_)
+            | ListLine::Reason(_) => None,
         };
         lines.iter().filter_map(heading).collect()
     };
