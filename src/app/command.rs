@@ -484,8 +484,9 @@ pub enum Answer {
     Launched(Launched),
     /// To `wait`.
     Waited(Waited),
-    /// To `list`: the sessions, the records that are left alone, and if asked for the servers that are none of ours.
-    List(Vec<SessionRow>, Vec<Quarantined>, Option<Vec<OtherServer>>),
+    /// To `list`: the sessions, the records that are left alone, if asked for the servers that are none of ours, and
+    /// what else a person should know.
+    List(Vec<SessionRow>, Vec<Quarantined>, Option<Vec<OtherServer>>, Vec<String>),
     /// To `tree`.
     Tree(Tree),
     /// To `why`.
@@ -534,13 +535,16 @@ impl Answer {
             Self::Hello(value) => value.clone(),
             Self::Launched(launched) => json!(launched),
             Self::Waited(waited) => json!(waited),
-            Self::List(sessions, quarantined, others) => {
+            Self::List(sessions, quarantined, others, notes) => {
                 let mut value = json!({ "sessions": sessions });
                 if !quarantined.is_empty() {
                     value["quarantined"] = json!(quarantined);
                 }
                 if let Some(others) = others {
                     value["others"] = json!(others);
+                }
+                if !notes.is_empty() {
+                    value["notes"] = json!(notes);
                 }
                 value
             }

@@ -1,7 +1,7 @@
 //! The configuration with what Cookbook adds to it: at the start, and anew after a recipe was saved.
 
 use super::config::{Config, ConfigError, Inputs, load_with};
-use super::cookbook::file::StateFile;
+use super::cookbook::file::{StateFile, WAY_OUT};
 use super::cookbook::preset::offer;
 
 /// Loads the configuration, perhaps with another text of the user's file, and adds Cookbook's presets.
@@ -17,7 +17,10 @@ pub(super) fn configure(inputs: &Inputs, text: Option<&str>) -> Result<Config, C
     if let Some(dir) = &config.cookbook.data_dir {
         match StateFile::of(dir).load() {
             Ok(state) => offer(&mut config.recipes, state.presets, inputs.home.as_deref()),
-            Err(reason) => config.notes.push(format!("nothing of Cookbook is shown: {reason}")),
+            Err(reason) => {
+                config.notes.push(format!("nothing of Cookbook is shown: {reason}; {WAY_OUT}"));
+                config.cookbook.problem = Some(reason);
+            }
         }
     }
     Ok(config)

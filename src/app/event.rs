@@ -113,6 +113,11 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Want>,
     },
+    /// Cookbook's state file cannot be used any more, or can be used again.
+    Cookbook {
+        /// What is wrong with it and the way out; `None` where nothing is any more.
+        problem: Option<String>,
+    },
     /// A subscriber was too slow: this many events were dropped for it.
     Lagged {
         /// How many.
@@ -134,7 +139,7 @@ impl Event {
             | Self::Exited { session, .. }
             | Self::Receipt { session, .. }
             | Self::Attention { session, .. } => Some(session),
-            Self::Lagged { .. } => None,
+            Self::Cookbook { .. } | Self::Lagged { .. } => None,
         }
     }
 }

@@ -18,8 +18,9 @@ pub(super) fn text(answer: &Answer) -> String {
         Answer::Hello(value) => format!("{value}\n"),
         Answer::Launched(launched) => self::launched(launched),
         Answer::Waited(waited) => self::waited(waited),
-        Answer::List(rows, quarantined, others) => {
-            list(rows) + &left_alone(quarantined) + &self::others(others.as_deref().unwrap_or_default())
+        Answer::List(rows, quarantined, others, notes) => {
+            let others = self::others(others.as_deref().unwrap_or_default());
+            list(rows) + &left_alone(quarantined) + &others + &lines(notes)
         }
         Answer::Tree(tree) => self::tree(tree),
         Answer::Why(why) => self::why(why),

@@ -224,7 +224,7 @@ fn results() -> Value {
             &json!({ "phase": reference("phase") }),
             &json!({ "exit_code": nullable("integer"), "signal": nullable("string"), "match": { "type": "string" } }),
         ),
-        "list": object(&json!({ "sessions": list("session") }), &json!({ "quarantined": list("quarantined"), "others": list("other") })),
+        "list": object(&json!({ "sessions": list("session") }), &json!({ "quarantined": list("quarantined"), "others": list("other"), "notes": text() })),
         "tree": object(
             &json!({ "processes": list("process"), "lookalikes": list("bystander"), "escapees": list("bystander") }),
             &json!({ "supervisors": list("process") }),
@@ -322,13 +322,14 @@ fn event() -> Value {
         ("exited", json!({ "exit_code": nullable("integer"), "signal": nullable("string") })),
         ("receipt", json!({ "receipt": reference("receipt") })),
         ("attention", json!({ "reason": text() })),
+        ("cookbook", json!({ "problem": nullable("string") })),
         ("lagged", json!({ "missed": { "type": "integer", "minimum": 1 } })),
     ];
     let variants = events.map(|(name, mut fields)| {
         fields["event"] = json!({ "const": name });
         fields["seq"] = json!({ "type": "integer", "minimum": 1 });
         fields["t_ms"] = json!({ "type": "integer", "minimum": 0 });
-        if name != "lagged" {
+        if !matches!(name, "cookbook" | "lagged") {
             fields["session"] = text();
         }
         let optional = match name {

@@ -51,6 +51,32 @@ fn adopting_answers_like_a_launch_and_every_row_is_in_the_schema() {
 }
 
 #[test]
+fn a_state_file_that_cannot_be_used_is_in_the_schema_and_in_the_text() {
+    let rig = Rig::new();
+    let file = rig.path("data/cookbook_state.json");
+    let config = format!("[cookbook]\ndata_dir = \"{}\"\n", rig.path("data").display());
+    rig.write("home/config/cookbook-tui/config.toml", &config);
+    rig.write("data/cookbook_state.json", r#"{"tasks": [{"id": "serve-0000000a", "remoteHost": "gpu1"}]}"#);
+    let mut batch = rig.batch();
+    batch.ok(json!({"cmd": "subscribe"}));
+    assert_eq!(batch.ok(json!({"cmd": "list"}))["notes"], json!(null));
+    rig.write("data/cookbook_state.json", "[1,2]");
+    let event = batch.event("of the file", |event| event["event"] == "cookbook");
+    let wrong = format!("{} cannot be used: it is no JSON object; mend the file", file.display());
+    assert!(event["problem"].as_str().unwrap().starts_with(&wrong), "{event}");
+    let notes = batch.ok(json!({"cmd": "list"}))["notes"].take();
+    let note = format!("Cookbook's tasks cannot be read: {}", event["problem"].as_str().unwrap());
+    assert_eq!(notes, json!([note]));
+    let ran = rig.run(&["ls"]);
+    assert_eq!((ran.code, ran.text().contains(&note)), (Some(0), true), "{ran:?}");
+    let ran = rig.run(&["tree", "serve-0000000a"]);
+    assert_eq!((ran.code, ran.error().contains(&wrong)), (Some(1), true), "{ran:?}");
+    rig.write("data/cookbook_state.json", "{}");
+    batch.event("of its end", |event| event["event"] == "cookbook" && event["problem"].is_null());
+    assert_eq!(rig.run(&["tree", "serve-0000000a"]).code, Some(4));
+}
+
+#[test]
 fn the_subcommand_says_what_it_took_in_and_ends_with_the_code_of_its_error() {
     let rig = Rig::new();
     let nap = rig.nap();

@@ -222,6 +222,56 @@ fn a_state_file_that_cannot_be_used_stops_nothing() {
     assert!(!world.ledger.is_alive("root"));
 }
 
+/// A file that cannot be used is no file without tasks: who asks is told why, and what was read before is marked as old.
+#[test]
+fn a_state_file_that_cannot_be_used_is_told_of_once_and_named_to_all_who_ask() {
+    let far = r#""far": {"id": "serve-0000000d", "remoteHost": "gpu1", "status": "running"}"#;
+    let two = ONE.replace(r#""more": 7"#, far);
+    let kitchen = Kitchen::new(&two);
+    let world = &kitchen.world;
+    kitchen.session("serve-0000000a", "leaf root");
+    world.ledger.await_roles(&["root"]);
+    let file = kitchen.file.to_str().unwrap();
+    let said = |value: &Value| value.as_str().unwrap().contains(file) && value.as_str().unwrap().contains("data_dir");
+    let mut batch = world.batch();
+    let ids = ["serve-0000000a", "serve-0000000d"];
+    let is_old = |row: &Value| row["detail"].as_str().is_some_and(|detail| detail.starts_with("old: "));
+    let told = |batch: &mut Batch| batch.events().iter().filter(|event| event["event"] == "cookbook").count();
+    for (round, bad) in [Some("{\"tasks\": ["), Some("[1,2]"), None, Some("")].into_iter().enumerate() {
+        let list = batch.ok(json!({ "cmd": "list" }));
+        assert!(list.get("notes").is_none() && rows(&list, "sessions").all(|row| !is_old(row)), "{list:#}");
+        match bad {
+            Some(bad) => fs::write(&kitchen.file, bad).unwrap(),
+            None => fs::remove_file(&kitchen.file).unwrap(),
+        }
+        eventually("a list that says so", || batch.ok(json!({ "cmd": "list" })).get("notes").is_some());
+        let list = batch.ok(json!({ "cmd": "list" }));
+        assert_eq!(rows(&list, "notes").filter(|note| said(note)).count(), 1, "{bad:?}: {list:#}");
+        for id in ids {
+            assert!(is_old(&batch.row(id)), "{bad:?}: {id}");
+        }
+        for cmd in ["stop", "tree"] {
+            let error = batch.error(json!({ "cmd": cmd, "session": "serve-000000ff" }));
+            assert!(error["kind"] == "state" && said(&error["message"]), "{bad:?}: {cmd}: {error}");
+        }
+        // Whoever comes now knows of no task at all.
+        let (code, list) = world.run(&["ls"]);
+        assert_eq!((code, &list["sessions"]), (0, &json!([])), "{bad:?}: {list:#}");
+        assert!(rows(&list, "notes").all(said) && rows(&list, "notes").count() == 1, "{bad:?}: {list:#}");
+        let (code, answer) = world.run(&["stop", "serve-0000000a"]);
+        assert!(code == 1 && said(&answer["error"]["message"]), "{bad:?}: {code}: {answer:#}");
+        assert!(world.ledger.is_alive("root"));
+        assert_eq!(told(&mut batch), 2 * round + 1, "{bad:?}: {:#?}", batch.events());
+        let event = batch.events().iter().rfind(|event| event["event"] == "cookbook").cloned().unwrap();
+        assert!(said(&event["problem"]), "{bad:?}: {event}");
+        fs::write(&kitchen.file, &two).unwrap();
+        eventually("a list that is silent", || batch.ok(json!({ "cmd": "list" })).get("notes").is_none());
+        let event = batch.events().iter().rfind(|event| event["event"] == "cookbook").cloned().unwrap();
+        assert_eq!((told(&mut batch), &event["problem"]), (2 * round + 2, &Value::Null), "{bad:?}");
+        assert_eq!(batch.error(json!({ "cmd": "tree", "session": "serve-000000ff" }))["kind"], "not_found");
+    }
+}
+
 /// The pane runs something else when the confirmed stop comes: nobody is signalled.
 #[test]
 fn a_session_that_changed_between_two_looks_is_not_stopped() {

@@ -103,11 +103,13 @@ pub struct CookbookConfig {
     pub data_dir: Option<PathBuf>,
     /// Name of the socket of the tmux server where its sessions live.
     pub socket: String,
+    /// Why its state file could not be used when it was read for the configuration.
+    pub problem: Option<String>,
 }
 
 impl Default for CookbookConfig {
     fn default() -> Self {
-        Self { data_dir: None, socket: "default".into() }
+        Self { data_dir: None, socket: "default".into(), problem: None }
     }
 }
 

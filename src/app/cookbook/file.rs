@@ -16,6 +16,9 @@ use crate::lifecycle::store::random_hex;
 /// The longest file that is read, in bytes: tasks bring the end of their output along.
 const LONGEST: u64 = 64 << 20;
 
+/// What a person can do about a state file that cannot be used.
+pub const WAY_OUT: &str = "mend the file, or leave out [cookbook] data_dir and ODYSSEUS_DATA_DIR";
+
 /// Changes by others in a row after which it is given up.
 const ATTEMPTS: u32 = 8;
 

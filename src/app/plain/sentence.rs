@@ -11,8 +11,11 @@ use crate::text::escape;
 pub(super) fn answer(answer: &Answer) -> String {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are lines already")]
     match answer {
-        Answer::List(rows, ..) if !rows.is_empty() => rows.iter().map(session).collect::<Vec<_>>().join("\n"),
-        Answer::List(..) => "No sessions.".to_owned(),
+        Answer::List(rows, _, _, notes) => {
+            let none = rows.is_empty().then(|| "No sessions.".to_owned());
+            let notes = notes.iter().map(|note| format!("{}.", escape(note)));
+            none.into_iter().chain(rows.iter().map(session)).chain(notes).collect::<Vec<_>>().join("\n")
+        }
         Answer::Tree(tree) => self::tree(tree),
         Answer::Done | Answer::Noted(_) => "Done.".to_owned(),
         other => match report::text(other).trim_end() {

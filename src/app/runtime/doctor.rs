@@ -3,6 +3,7 @@
 use super::Inner;
 use super::host_checks::{cgroup, clock, directory, logind};
 use crate::app::command::{Check, CheckState};
+use crate::app::cookbook::file::WAY_OUT;
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::kill::takes_signals_by_pidfd;
 use crate::tmux::Probe;
@@ -109,7 +110,7 @@ impl Inner {
                 format!("{} entries of {path} are neither tasks nor presets; they stay as they are", state.odd),
                 "look at the file",
             ),
-            Err(reason) => warn("Cookbook", reason, "mend the file, or leave out [cookbook] data_dir"),
+            Err(reason) => warn("Cookbook", reason, WAY_OUT),
         })
     }
 

@@ -167,7 +167,7 @@ impl Runtime {
         })?;
         let me = enter::own_identity(&inspector);
         let namespaces = enter::Namespaces::own(&inspector);
-        let cookbook = config.cookbook.data_dir.as_deref().map(tasks::Cookbook::of);
+        let cookbook = tasks::Cookbook::of(&config.cookbook);
         let inner = Inner {
             cookbook,
             paths,
@@ -244,7 +244,7 @@ impl Runtime {
             Command::List { others } => {
                 let rows = inner.list();
                 let others = (*others == Some(true)).then(|| inner.others());
-                Ok(Answer::List(rows, inner.lock().quarantined.clone(), others))
+                Ok(Answer::List(rows, inner.lock().quarantined.clone(), others, inner.task_notes()))
             }
             Command::Tree { session } => inner.tree(session).map(Answer::Tree),
             Command::Why { session, pid } => inner.why(session, *pid).map(|why| Answer::Why(Box::new(why))),
@@ -392,10 +392,7 @@ impl Inner {
                 Err(AppError::new(ErrorKind::Usage, message))
             }
             [one, ..] => Ok(Arc::clone(one)),
-            [] => Err(self.idle_task(reference).map_or_else(
-                || not_found(format!("there is no session {reference:?}; `ls` shows those there are")),
-                |idle| idle.refusal(),
-            )),
+            [] => Err(self.idle_task(reference).map_or_else(|| self.no_session(reference), |idle| idle.refusal())),
         }
     }
 

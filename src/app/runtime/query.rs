@@ -85,6 +85,7 @@ impl Inner {
         // Of whom was left the last word holds as long as somebody is.
         let last = tether.last.as_ref().filter(|last| last.verdict == VerdictKind::Gone || live().next().is_some());
         let last = last.map(|last| last.reason.clone());
+        let old = (state.borrowed && !state.settled).then(|| self.old_task()).flatten();
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
         let containment =
@@ -97,7 +98,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: [detail, restarts, adoption, stranger, last]
+            detail: [old, detail, restarts, adoption, stranger, last]
                 .into_iter()
                 .flatten()
                 .reduce(|a, b| format!("{a}; {b}")),

@@ -5,18 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Inner;
 use super::adopt::{Found, Guest};
 use super::hosts::root_of;
 use super::launch::tmux;
 use super::session::Session;
+use super::{Inner, not_found};
 use crate::app::command::StopRequest;
+use crate::app::config::CookbookConfig;
 use crate::app::config::trust::fingerprint;
 use crate::app::contract::{HostKind, Kind, Phase, SessionRow};
-use crate::app::cookbook::file::StateFile;
+use crate::app::cookbook::file::{StateFile, WAY_OUT};
 use crate::app::cookbook::pane;
-use crate::app::cookbook::state::{Change, Task};
+use crate::app::cookbook::state::{Change, State, Task};
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock;
 use crate::lifecycle::identity::{Identity, Pid};
@@ -35,6 +37,8 @@ use crate::tmux::{Probe, Server, SessionId};
 pub(super) const ASKED: Duration = Duration::from_secs(1);
 /// Time between two looks of a long-lived manager.
 const WATCHED: Duration = Duration::from_secs(3);
+/// Time that whoever writes the file in place has to finish.
+const WRITTEN: Duration = Duration::from_millis(50);
 /// Lines of a pane's history in which the end of its work is looked for.
 const HISTORY: u32 = 200;
 
@@ -45,6 +49,8 @@ pub(super) struct Cookbook {
     looked: Mutex<Option<Instant>>,
     /// Tasks that are rows and nothing more.
     idle: Mutex<Vec<Idle>>,
+    /// Why its file could not be used at the last look; what is known of the tasks is of the look before.
+    problem: Mutex<Option<String>>,
 }
 
 /// A task without processes that could be looked at.
@@ -95,8 +101,36 @@ pub(super) fn start(inner: &Arc<Inner>) {
 }
 
 impl Cookbook {
-    pub(super) fn of(data_dir: &std::path::Path) -> Self {
-        Self { file: StateFile::of(data_dir), looked: Mutex::default(), idle: Mutex::default() }
+    /// Returns what is known of it at the start, where it is configured.
+    pub(super) fn of(config: &CookbookConfig) -> Option<Self> {
+        let file = StateFile::of(config.data_dir.as_deref()?);
+        let problem = Mutex::new(config.problem.clone());
+        Some(Self { file, looked: Mutex::default(), idle: Mutex::default(), problem })
+    }
+
+    /// Returns why its file cannot be used, with the way out.
+    fn problem(&self) -> Option<String> {
+        let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        problem.as_ref().map(|reason| format!("{reason}; {WAY_OUT}"))
+    }
+
+    /// Reads its file. One that could be used until now gets a second look: Cookbook may be writing it.
+    fn load(&self) -> Result<State, String> {
+        self.file.load().or_else(|reason| {
+            if self.problem().is_some() {
+                return Err(reason);
+            }
+            std::thread::sleep(WRITTEN);
+            self.file.load()
+        })
+    }
+
+    /// Takes note of whether its file can be used; tells whether that is news.
+    fn take_note(&self, problem: Option<&str>) -> bool {
+        let mut known = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = known.is_some() != problem.is_some();
+        *known = problem.map(str::to_owned);
+        is_news
     }
 
     fn idle(&self) -> Vec<Idle> {
@@ -105,15 +139,17 @@ impl Cookbook {
 }
 
 impl Inner {
-    /// Looks at Cookbook's tasks, where what is known of them is older than this. A file that cannot be read leaves
-    /// what was known.
+    /// Looks at Cookbook's tasks, where what is known of them is older than this. A file that cannot be used leaves
+    /// what was known, marked as old, and is told of once.
     pub(super) fn refresh_tasks(&self, at_most: Duration) {
         let Some(cookbook) = &self.cookbook else { return };
         let mut looked = cookbook.looked.lock().unwrap_or_else(PoisonError::into_inner);
         if looked.is_some_and(|at| at.elapsed() < at_most) {
             return;
         }
-        match cookbook.file.load() {
+        let found = cookbook.load();
+        let is_news = cookbook.take_note(found.as_ref().err().map(String::as_str));
+        match found {
             Ok(state) => {
                 let (servers, problem) = self.all_tmux();
                 let ids: Vec<String> = state.tasks.iter().map(id_of).collect();
@@ -126,6 +162,37 @@ impl Inner {
             Err(reason) => tracing::warn!(reason, "Cookbook's tasks could not be read"),
         }
         *looked = Some(Instant::now());
+        drop(looked);
+        if is_news {
+            self.publish(Event::Cookbook { problem: cookbook.problem() });
+        }
+    }
+
+    /// Returns why Cookbook's tasks cannot be read, with the way out.
+    fn task_problem(&self) -> Option<String> {
+        self.cookbook.as_ref().and_then(Cookbook::problem)
+    }
+
+    /// Returns what a list says of Cookbook's tasks below it.
+    pub(super) fn task_notes(&self) -> Vec<String> {
+        let told = |problem| format!("Cookbook's tasks cannot be read: {problem}");
+        self.task_problem().map(told).into_iter().collect()
+    }
+
+    /// Returns what the row of a task says while nobody can read the file again.
+    pub(super) fn old_task(&self) -> Option<String> {
+        self.task_problem().map(|_| OLD.to_owned())
+    }
+
+    /// Says that nobody is called so; where Cookbook's tasks cannot be read, that it may be one of them.
+    pub(super) fn no_session(&self, reference: &str) -> AppError {
+        match self.task_problem() {
+            Some(problem) => AppError::new(
+                ErrorKind::State,
+                format!("no session {reference:?} is known, and Cookbook's tasks cannot be read: {problem}"),
+            ),
+            None => not_found(format!("there is no session {reference:?}; `ls` shows those there are")),
+        }
     }
 
     /// Returns what the tmux servers hold on which Cookbook's sessions may be, and why one could not be asked.
@@ -257,7 +324,12 @@ impl Inner {
         let idle = self.cookbook.as_ref().map(Cookbook::idle).unwrap_or_default();
         let known = self.lock();
         let rows = idle.iter().filter(|idle| !known.by_id.contains_key(&idle.id));
-        rows.map(Idle::row).collect()
+        let old = self.old_task();
+        let marked = |mut row: SessionRow| {
+            row.detail = old.clone().into_iter().chain(row.detail).reduce(|old, said| format!("{old}; {said}"));
+            row
+        };
+        rows.map(Idle::row).map(marked).collect()
     }
 
     /// Finds a task without processes by its id or unique name.
@@ -404,6 +476,9 @@ impl Idle {
 
 /// The owner of every task.
 pub(super) const OWNER: &str = "cookbook";
+
+/// What the row of a task says that was read before the file became unusable.
+const OLD: &str = "old: Cookbook's file is unusable";
 
 /// Returns the id of a task: the name of its tmux session where that has the shape of ours, as it usually has.
 fn id_of(task: &Task) -> String {

@@ -117,6 +117,7 @@ pub(super) fn said(model: &mut Model, event: &Event, now: Instant) -> Option<Str
         | Event::Signal { .. }
         | Event::Exited { .. }
         | Event::Receipt { .. }
+        | Event::Cookbook { .. }
         | Event::Lagged { .. } => return None,
     };
     let rests = model.notified_at.is_some_and(|at| now.saturating_duration_since(at) < PAUSE);

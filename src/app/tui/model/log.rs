@@ -123,6 +123,10 @@ pub(in crate::app) fn describe(event: &Event, sessions: &Sessions) -> (Tone, Str
             (tone, text, true)
         }
         Event::Attention { reason, .. } => (Tone::Warn, format!("{who} wants you: {reason}"), true),
+        Event::Cookbook { problem: Some(problem) } => {
+            (Tone::Bad, format!("Cookbook's tasks cannot be read: {problem}"), true)
+        }
+        Event::Cookbook { problem: None } => (Tone::Good, "Cookbook's tasks can be read again".to_owned(), true),
         Event::Lagged { missed } => (Tone::Warn, format!("{missed} events were missed"), true),
     }
 }

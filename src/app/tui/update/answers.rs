@@ -55,6 +55,7 @@ impl Turn<'_> {
             | Event::Survivor { .. }
             | Event::Exited { .. }
             | Event::Attention { .. }
+            | Event::Cookbook { .. }
             | Event::Lagged { .. } => {}
         }
         if let Some(said) = notify::said(self.model, event, self.now) {

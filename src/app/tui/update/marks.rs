@@ -147,6 +147,7 @@ impl Turn<'_> {
             | Event::Signal { .. }
             | Event::Exited { .. }
             | Event::Receipt { .. }
+            | Event::Cookbook { .. }
             | Event::Lagged { .. } => return,
         };
         self.model.attention.insert(session.clone(), why);

@@ -243,6 +243,12 @@ fn events_become_words_and_the_noisy_ones_stay_in_the_log() {
             "gone-1 wants you: asks",
             true,
         ),
+        (
+            Event::Cookbook { problem: Some("there is no x".into()) },
+            "Cookbook's tasks cannot be read: there is no x",
+            true,
+        ),
+        (Event::Cookbook { problem: None }, "Cookbook's tasks can be read again", true),
         (Event::Lagged { missed: 3 }, "3 events were missed", true),
         (
             Event::Receipt { session: session(), receipt: Box::new(fixtures::clean_receipt()) },
