@@ -39,7 +39,7 @@ fn the_window_is_the_screens_again_when_a_person_has_left() {
     terminal.start();
     start_in_tmux(&terminal, "exec sh");
     // The list and the divider take the rest.
-    await_size(&terminal, "the size of the view", |(cols, rows)| cols == 93 && rows < 40);
+    await_size(&terminal, "the size of the view", |(cols, rows)| cols == 81 && rows < 40);
     let view = size(&terminal);
     let visitor = Terminal::new(60, 15);
     let state = terminal.state().display().to_string();

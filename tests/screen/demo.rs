@@ -14,7 +14,7 @@ fn the_tour_of_the_readme_is_as_it_says() {
     terminal.await_text("loading shard");
     terminal.await_that("a ready server", |text| text.contains("demo is ready") && text.contains("ready"));
     // One of its workers has left its parent.
-    terminal.await_text("sid,repare");
+    terminal.await_text("sleep 1d");
     terminal.key("w");
     terminal.await_text("Why: ");
     terminal.key("Escape");

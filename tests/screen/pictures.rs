@@ -213,7 +213,7 @@ fn at_140x40() {
     check(&Wanted {
         size: (140, 40),
         list: &["reviewer", "notes", "Servers 1", "Agents 1", "Shells 1", "llama_model_loader"],
-        tree: &["Processes", "tiny.worker --device 1", "owned"],
+        tree: &["Processes", "tiny.worker", "owned"],
         preview: &["tiny.worker --device 1", "3 processes to signal", "owned", "TERM", "cancel"],
         form: &["models/small-3b-q4.gguf", "[ Launch ]", "[ Save as recipe ]"],
         pictures: [Some("screen.svg"), Some("preview.svg"), None],
