@@ -133,6 +133,9 @@ fn what_nobody_saw_is_marked_typed_into_together_and_remembered() {
     });
     terminal.key("q");
     terminal.await_text("prompt>");
+    // It is remembered last of all: the shell has to have its turn again before.
+    terminal.line("echo over-$((1 + 1))");
+    terminal.await_text("over-2");
     // What is damaged is ignored, and said.
     fs::write(terminal.state().join("screen.json"), "{\"tree\": 3}").unwrap();
     terminal.line("clear");

@@ -1,5 +1,7 @@
 //! Records and wardens of other versions of the program: everybody sees them, and nobody ends them for it.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use serde_json::{Value, json};
 
 use crate::support::{Batch, Entry, World, rows};
@@ -34,7 +36,9 @@ fn stand_in(world: &World, record: &str) -> Value {
         text = text.replace(&format!("TOKEN_OF_{name}"), &entry.token());
     }
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-    let text = text.replace("BOOT", boot.trim());
+    let inode = |name: &str| std::fs::metadata(format!("/proc/self/ns/{name}")).unwrap().ino().to_string();
+    let text =
+        text.replace("BOOT", boot.trim()).replace("\"PIDNS\"", &inode("pid")).replace("\"TIMENS\"", &inode("time"));
     std::fs::write(world.path(&format!("state/sessions/{SESSION}.json")), &text).unwrap();
     world.end_later(server);
     serde_json::from_str(&text).unwrap()
