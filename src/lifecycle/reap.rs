@@ -90,6 +90,9 @@ pub fn decide(view: &View) -> Decision {
     if view.populated {
         return Decision::Failed;
     }
+    if view.left.iter().any(may_live) {
+        return Decision::Keep;
+    }
     if all().any(|verdict| verdict == Foreign) { Decision::Foreign } else { Decision::AlreadyGone }
 }
 
@@ -178,6 +181,8 @@ mod tests {
         check(|v| (v.settled, v.warden) = (true, Some(Gone)), Decision::AlreadyGone);
         check(|v| (v.settled, v.left) = (true, vec![Gone, Owned]), Decision::Keep);
         check(|v| (v.settled, v.left) = (true, vec![Unverifiable]), Decision::Keep);
+        check(|v| (v.captured, v.left) = (vec![Gone], vec![Owned]), Decision::Keep);
+        check(|v| (v.captured, v.left) = (vec![Owned], vec![Owned]), Decision::TearDown);
         check(|v| (v.settled, v.left) = (true, vec![Gone, Foreign]), Decision::AlreadyGone);
         let stopped = |v: &mut View, warden| {
             (v.background, v.interrupted, v.captured, v.warden) = (true, true, vec![Owned], Some(warden));
@@ -262,8 +267,8 @@ mod tests {
                         assert!(view.same_boot && view.same_namespaces && !view.guest);
                     }
                     let forgotten = matches!(decision, Decision::AlreadyGone | Decision::Foreign);
-                    let left = view.left.iter().copied().filter(|_| view.settled);
-                    let may_live = all.chain(left).any(|verdict| matches!(verdict, Owned | Unverifiable));
+                    let may_live =
+                        all.chain(view.left.iter().copied()).any(|verdict| matches!(verdict, Owned | Unverifiable));
                     assert!(!(forgotten && may_live && view.same_boot), "{view:?}");
                 }
             }

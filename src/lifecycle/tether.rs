@@ -81,7 +81,7 @@ pub struct CapturedRecord {
 
 impl CapturedRecord {
     /// Returns those whom a stop has left alive on purpose: escapees that were reported, and kept daemons.
-    pub fn left_alive(receipt: &Receipt) -> Vec<Self> {
+    fn left_alive(receipt: &Receipt) -> Vec<Self> {
         let membership = |pid| {
             let row = receipt.captured.iter().find(|row| row.pid == pid);
             row.map(|row| row.membership.iter().copied().collect()).unwrap_or_default()
@@ -202,7 +202,7 @@ pub struct Tether {
     /// A stop has begun: whoever does it holds the lock. Where nobody does, it was interrupted.
     #[serde(default)]
     pub stopping: bool,
-    /// Who was left alive on purpose by a stop that ended everybody else: as long as one of them lives, the record
+    /// Who was left alive on purpose by a stop: as long as one of them lives, the record
     /// stays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<CapturedRecord>,
@@ -293,6 +293,13 @@ impl Tether {
     /// Tells whether a stop has ended everything but what was left alive on purpose.
     pub fn is_settled(&self) -> bool {
         self.captured.is_empty() && self.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Owned)
+    }
+
+    /// Writes down what a stop has left of the session: why the record stays, and whom it names.
+    pub fn keep(&mut self, (verdict, reason): (VerdictKind, String), receipt: &Receipt, at: u64) {
+        self.last = Some(Last { verdict, reason, at });
+        self.stopping = false;
+        self.left = CapturedRecord::left_alive(receipt);
     }
 
     /// Says why it is not ours to judge, if so: its pids and times are of other namespaces than ours, which are `pid`
@@ -539,6 +546,12 @@ mod tests {
         check(None, None, "");
         check(Some(3), Some(2), "pid namespace 1, and ours is 3");
         check(Some(1), Some(3), "time namespace 2, and ours is 3");
+        // One that does not say where it was made may name anybody here.
+        let silent = Tether { pidns_inode: None, ..tether.clone() };
+        assert!(silent.elsewhere(Some(1), Some(2)).is_some_and(|why| why.contains("which pid namespace")));
+        assert_eq!(silent.elsewhere(None, Some(2)), None, "nor can we say where we are");
+        let silent = Tether { timens_inode: None, ..tether.clone() };
+        assert!(silent.elsewhere(Some(1), Some(2)).is_some_and(|why| why.contains("which time namespace")));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop, total};
 use crate::lifecycle::store::{SessionLock, read_json, write_json};
 use crate::lifecycle::teardown::Ladder;
-use crate::lifecycle::tether::{CapturedRecord, Last, Tether};
+use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
 
 /// How long another process may hold the lock of a session: its own ladder, and some.
@@ -428,11 +428,7 @@ impl Inner {
                 receipt.notes.push(format!("its record could not be removed: {error}"));
             }
         } else {
-            let at = clock::wall_seconds();
-            let (verdict, reason) = receipt.why_left();
-            tether.last = Some(Last { verdict, reason, at });
-            tether.stopping = false;
-            tether.left = if left_alive { CapturedRecord::left_alive(receipt) } else { Vec::new() };
+            tether.keep(receipt.why_left(), receipt, clock::wall_seconds());
             if left_alive {
                 tether.captured.clear();
             }

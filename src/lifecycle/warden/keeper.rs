@@ -28,7 +28,7 @@ use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Host, Order, stop};
 use crate::lifecycle::store::{Store, write_json};
 use crate::lifecycle::teardown::{GRACE, Ladder};
-use crate::lifecycle::tether::{CapturedRecord, ExitRecord, Last, PROTOCOL, Tether};
+use crate::lifecycle::tether::{CapturedRecord, ExitRecord, PROTOCOL, Tether};
 use crate::lifecycle::tree::{Captured, Scope, WARDEN_NAME};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -392,12 +392,10 @@ impl Keeper {
                 // A record that could not be read stays as it is.
                 (_, None) => {}
                 (None, Some(_)) => drop(store.remove(&self.orders.session)),
-                (Some((verdict, reason)), Some(mut tether)) => {
+                (Some(why), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
-                    tether.last = Some(Last { verdict, reason, at: wall_seconds() });
-                    tether.stopping = false;
+                    tether.keep(why, &receipt, wall_seconds());
                     if receipt.dead == Some(true) {
-                        tether.left = CapturedRecord::left_alive(&receipt);
                         tether.captured.clear();
                     }
                     store.save(&tether).ok();
