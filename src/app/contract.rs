@@ -247,6 +247,13 @@ pub struct OtherServer {
     pub command: String,
 }
 
+impl OtherServer {
+    /// Returns its ports as they are shown, for example `:8080 :8081`.
+    pub fn shown_ports(&self) -> String {
+        self.ports.iter().flatten().map(|port| format!(":{port}")).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// The answer to `tree`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tree {

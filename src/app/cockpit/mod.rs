@@ -378,9 +378,11 @@ fn refresh_rows(inner: &Arc<Inner>) {
             let patience = if printed == printed_before { GUESTS } else { Duration::ZERO };
             if guests_at.is_none_or(|at: Instant| at.elapsed() >= patience.max(rest)) {
                 let begin = Instant::now();
-                inner.runtime.hear_guests();
+                let asked = inner.runtime.hear_guests();
                 (guests_at, rest) = (Some(Instant::now()), begin.elapsed() * 20);
-                printed = inner.runtime.printed();
+                if asked {
+                    printed = inner.runtime.printed();
+                }
             }
             if printed != printed_before {
                 inner.tell(UiEvent::Printed(printed.clone()));

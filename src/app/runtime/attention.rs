@@ -25,8 +25,8 @@ use crate::app::error::AppError;
 use crate::app::event::Event;
 use crate::app::notify::note;
 use crate::lifecycle::clock::{boottime, timespec};
-use crate::lifecycle::identity::Pid;
 use crate::lifecycle::store::write_json;
+use crate::lifecycle::tether::TmuxRecord;
 
 /// Time between two looks where nothing is heard.
 const TICK: Duration = Duration::from_secs(1);
@@ -245,6 +245,21 @@ fn keep_early(bells: &mut BTreeMap<String, f64>, id: &str, now: f64) {
     bells.insert(id.to_owned(), now);
 }
 
+/// A session, and where it is in tmux.
+type There = (Arc<Session>, TmuxRecord);
+
+/// Returns those of the sessions that are in tmux by their servers, which the first record of each tells.
+fn by_server(sessions: impl Iterator<Item = Arc<Session>>) -> Vec<(TmuxRecord, Vec<There>)> {
+    let mut servers: BTreeMap<String, (TmuxRecord, Vec<_>)> = BTreeMap::new();
+    for session in sessions {
+        if let Some(record) = session.tether().tmux {
+            let (_, there) = servers.entry(record.socket.clone()).or_insert_with(|| (record.clone(), Vec::new()));
+            there.push((session, record));
+        }
+    }
+    servers.into_values().collect()
+}
+
 impl Runtime {
     /// Takes note of a bell that the view of a session in tmux has heard.
     pub fn ring(&self, session: &str) {
@@ -254,18 +269,11 @@ impl Runtime {
     /// Asks tmux whether the bell rang in one of these sessions, which have printed something: once for each server of
     /// theirs. A server that does not answer has said nothing.
     pub fn hear_bells<'a>(&self, printed: impl Iterator<Item = &'a str>) {
-        let mut servers: BTreeMap<String, Vec<(Arc<Session>, String)>> = BTreeMap::new();
-        for id in printed {
-            let Some(session) = self.inner.lock().by_id.get(id).cloned() else { continue };
-            if let Some(record) = session.tether().tmux {
-                servers.entry(record.socket).or_default().push((session, record.session_id));
-            }
-        }
-        for sessions in servers.into_values() {
-            let record = sessions.first().and_then(|(session, _)| session.tether().tmux);
-            let Some(rung) = record.and_then(|record| server_of(&self.inner, &record).bells().ok()) else { continue };
-            for (session, place) in sessions {
-                let rings = place.parse().is_ok_and(|place| rung.contains(&place));
+        let sessions = printed.filter_map(|id| self.inner.lock().by_id.get(id).cloned());
+        for (server, sessions) in by_server(sessions) {
+            let Ok(rung) = server_of(&self.inner, &server).bells() else { continue };
+            for (session, record) in sessions {
+                let rings = record.session_id.parse().is_ok_and(|place| rung.contains(&place));
                 let before = std::mem::replace(&mut session.state().bell_flag, rings);
                 if rings && !before {
                     self.inner.rang(&session, boottime());
@@ -276,27 +284,24 @@ impl Runtime {
 
     /// Hears what sessions of others have printed: one question to each tmux server that has one. It changes neither a
     /// size nor an option there. A server that does not answer has said nothing; another one on its socket says nothing
-    /// of these.
-    pub fn hear_guests(&self) {
-        let mut servers: BTreeMap<String, Vec<(Arc<Session>, Pid, String)>> = BTreeMap::new();
-        for session in self.inner.all() {
+    /// of these. Tells whether anybody was asked.
+    pub fn hear_guests(&self) -> bool {
+        let guests = self.inner.all().into_iter().filter(|session| {
             let state = session.state();
-            let record = state.tether.tmux.clone().filter(|_| state.tether.adoption.is_some() && !state.over);
-            drop(state);
-            if let Some(record) = record {
-                let place = (session, record.server.pid, record.session_id);
-                servers.entry(record.socket).or_default().push(place);
-            }
-        }
-        for sessions in servers.into_values() {
-            let record = sessions.first().and_then(|(session, ..)| session.tether().tmux);
-            let heard = record.and_then(|record| server_of(&self.inner, &record).activity().ok()).unwrap_or_default();
-            for (session, server, place) in sessions {
-                if let Some(activity) = place.parse().ok().and_then(|place| heard.get(&(server, place))) {
+            state.tether.adoption.is_some() && !state.over
+        });
+        let servers = by_server(guests);
+        let asked = !servers.is_empty();
+        for (server, sessions) in servers {
+            let heard = server_of(&self.inner, &server).activity().unwrap_or_default();
+            for (session, record) in sessions {
+                let activity = record.session_id.parse().ok().and_then(|place| heard.get(&(record.server.pid, place)));
+                if let Some(activity) = activity {
                     session.state().activity = *activity;
                 }
             }
         }
+        asked
     }
 
     /// Takes note that somebody types into a session. Does not wait.

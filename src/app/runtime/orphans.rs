@@ -36,8 +36,7 @@ impl Inner {
                 adopted.extend(self.adopt(&session, only.is_some()));
             }
             let tether = session.tether();
-            let decision = decide(&self.view(&tether));
-            let is_orphan = decision != Decision::Keep || self.is_left_behind(&tether);
+            let (decision, is_orphan) = self.judge(&tether);
             // A person is to know of it; it is no reason to end anybody.
             let is_strange = tether.other_protocol().is_some() && !session.phase().0.is_over();
             if is_orphan || is_strange {
@@ -151,12 +150,17 @@ impl Inner {
         !(ours || state.settled || state.stopping || state.borrowed)
     }
 
+    /// Decides about a record; tells whether its session is an orphan, too.
+    fn judge(&self, tether: &Tether) -> (Decision, bool) {
+        let decision = decide(&self.view(tether));
+        (decision, decision != Decision::Keep || self.is_left_behind(tether))
+    }
+
     /// Says how many are without a manager.
     pub(super) fn orphan_check(&self) -> Check {
         let is_orphan = |session: &Arc<Session>| {
             let tether = session.tether();
-            self.may_be_orphaned(session, &tether)
-                && (decide(&self.view(&tether)) != Decision::Keep || self.is_left_behind(&tether))
+            self.may_be_orphaned(session, &tether) && self.judge(&tether).1
         };
         let mut found = self.all().into_iter().filter(is_orphan);
         match found.next() {
@@ -211,8 +215,8 @@ impl Wish {
     }
 }
 
-/// Counts what a sweep would do, without doing it.
-fn count(report: &mut ReapReport, decision: Decision) {
+/// Counts a decision that ends nobody.
+pub(super) fn count(report: &mut ReapReport, decision: Decision) {
     match decision {
         Decision::Keep => report.kept += 1,
         Decision::TearDown | Decision::Failed => report.failed += 1,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::hosts::guard;
+use super::orphans::count;
 use super::session::Session;
 use super::stopper::How;
 use crate::app::command::ReapReport;
@@ -128,26 +129,17 @@ impl Inner {
                 }
                 swept.push(receipt);
             }
-            Decision::AlreadyGone => {
-                report.already_gone += 1;
+            Decision::AlreadyGone | Decision::Foreign => {
+                count(report, decision);
                 // A dead pane keeps its tmux session open; whoever carries its marker is to be named.
-                if self.host_is_open(session) || self.is_marked(session) {
+                let open = decision == Decision::AlreadyGone && self.host_is_open(session);
+                if open || self.is_marked(session) {
                     swept.extend(self.end(session, How { reap: true, ..how }).ok());
                 } else if !how.dry_run {
                     self.dismiss(session);
                 }
             }
-            Decision::Foreign => {
-                report.foreign += 1;
-                if self.is_marked(session) {
-                    swept.extend(self.end(session, How { reap: true, ..how }).ok());
-                } else if !how.dry_run {
-                    self.dismiss(session);
-                }
-            }
-            Decision::Unverifiable => report.unverifiable += 1,
-            Decision::Failed => report.failed += 1,
-            Decision::Quarantine => report.quarantined += 1,
+            Decision::Unverifiable | Decision::Failed | Decision::Quarantine => count(report, decision),
         }
         Ok(())
     }

@@ -13,6 +13,24 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, Mou
 
 use super::kitty;
 
+/// How bytes begin, beside what begins an answer of the terminal.
+enum Begun<'a> {
+    /// With something else.
+    Other,
+    /// With a part of it, of which more may come; ESC and one character at least.
+    Partly,
+    /// With it; this comes after.
+    With(&'a [u8]),
+}
+
+fn begun<'a>(bytes: &'a [u8], begin: &[u8]) -> Begun<'a> {
+    let common = bytes.iter().zip(begin).take_while(|(a, b)| a == b).count();
+    if common < 2 || common < bytes.len().min(begin.len()) {
+        return Begun::Other;
+    }
+    bytes.get(begin.len()..).map_or(Begun::Partly, Begun::With)
+}
+
 /// Longest escape sequence that is waited for; real ones are shorter than 40 bytes.
 const SEQUENCE_LIMIT: usize = 128;
 /// Longest paste; what is longer is cut.

@@ -220,25 +220,12 @@ const fn rank(mode: MouseMode) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::tui::fixtures::modes;
 
     const NONE: KeyModifiers = KeyModifiers::NONE;
     const CTRL: KeyModifiers = KeyModifiers::CONTROL;
     const ALT: KeyModifiers = KeyModifiers::ALT;
     const SHIFT: KeyModifiers = KeyModifiers::SHIFT;
-
-    fn modes() -> Modes {
-        Modes {
-            application_cursor: false,
-            application_keypad: false,
-            bracketed_paste: false,
-            alternate_screen: false,
-            mouse: MouseMode::None,
-            mouse_encoding: MouseEncoding::Default,
-            cursor_visible: true,
-            disambiguates: false,
-            cursor_shape: 0,
-        }
-    }
 
     fn check(code: KeyCode, modifiers: KeyModifiers, expected: &[u8]) {
         let bytes = key(&KeyEvent::new(code, modifiers), modes());

@@ -1,6 +1,8 @@
 //! The answer of a terminal to the question for its background (OSC 11), as xterm gives it:
 //! `ESC ] 11 ; rgb:hhhh/hhhh/hhhh`, ended by BEL or ESC \. Pure.
 
+use super::{Begun, begun};
+
 /// What the start of some bytes is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
@@ -20,11 +22,11 @@ const LONGEST: usize = 48;
 
 /// Reads the start of the bytes.
 pub(super) fn read(bytes: &[u8]) -> Read {
-    let common = bytes.iter().zip(BEGIN).take_while(|(a, b)| a == b).count();
-    if common < 2 || common < bytes.len().min(BEGIN.len()) {
-        return Read::Other;
-    }
-    let Some(rest) = bytes.get(BEGIN.len()..) else { return Read::Partial };
+    let rest = match begun(bytes, BEGIN) {
+        Begun::Other => return Read::Other,
+        Begun::Partly => return Read::Partial,
+        Begun::With(rest) => rest,
+    };
     let is_colour = |byte: &u8| byte.is_ascii_hexdigit() || b":/#rgba".contains(byte);
     let Some(end) = rest.iter().position(|byte| !is_colour(byte)) else {
         return if bytes.len() > LONGEST { Read::Cut(bytes.len()) } else { Read::Partial };

@@ -1,5 +1,7 @@
 //! The answer of a terminal to the question for its keyboard's flags: `ESC [ ? digits u`. Pure.
 
+use super::{Begun, begun};
+
 /// What the start of some bytes is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
@@ -17,11 +19,11 @@ const LONGEST: usize = 12;
 
 /// Reads the start of the bytes.
 pub(super) fn read(bytes: &[u8]) -> Read {
-    let common = bytes.iter().zip(BEGIN).take_while(|(a, b)| a == b).count();
-    if common < 2 || common < bytes.len().min(BEGIN.len()) {
-        return Read::Other;
-    }
-    let Some(rest) = bytes.get(BEGIN.len()..) else { return Read::Partial };
+    let rest = match begun(bytes, BEGIN) {
+        Begun::Other => return Read::Other,
+        Begun::Partly => return Read::Partial,
+        Begun::With(rest) => rest,
+    };
     match rest.iter().position(|byte| !byte.is_ascii_digit()) {
         Some(end) if end > 0 && rest[end] == b'u' => Read::Whole(BEGIN.len() + end + 1),
         None if bytes.len() <= LONGEST => Read::Partial,

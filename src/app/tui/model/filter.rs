@@ -48,6 +48,5 @@ fn haystack(row: &SessionRow) -> String {
 }
 
 fn haystack_of(stranger: &OtherServer) -> String {
-    let ports: Vec<String> = stranger.ports.iter().flatten().map(|port| format!(":{port}")).collect();
-    [&stranger.server, stranger.user.as_deref().unwrap_or_default(), &ports.join(" ")].join(" ")
+    [&stranger.server, stranger.user.as_deref().unwrap_or_default(), &stranger.shown_ports()].join(" ")
 }

@@ -11,7 +11,7 @@ use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::bars;
 use super::human;
 use super::layout::{Area, Arrangement, arrangement};
-use super::paint::{Row, tint};
+use super::paint::{Room, Row, tint};
 use super::palette;
 use super::stranger;
 use crate::app::command::Orphan;
@@ -177,24 +177,19 @@ impl Columns {
         };
         let uptime = if room >= 30 { 5 } else { 0 };
         let memory = if room >= 35 { 6 } else { 0 };
-        let mut left = room.saturating_sub(MARKS + state + uptime + memory);
-        let mut take = |columns: u16, name: u16| {
-            let fits = left >= columns + name;
-            left -= if fits { columns } else { 0 };
-            if fits { columns } else { 0 }
-        };
+        let mut left = Room(room.saturating_sub(MARKS + state + uptime + memory));
         let wide = arrangement(model.size) == Arrangement::Wide;
         let has_gpu = model.sessions.rows().iter().any(|session| session.gpu_bytes.is_some());
         Self {
             state,
             uptime,
             memory,
-            port: take(7, 14),
-            gpu: if has_gpu { take(6, 14) } else { 0 },
-            cpu: take(6, 14),
-            spark: if wide { take(SPARK, 18) } else { 0 },
-            host: take(5, 22),
-            pid: take(9, 22),
+            port: left.take(7, 14),
+            gpu: if has_gpu { left.take(6, 14) } else { 0 },
+            cpu: left.take(6, 14),
+            spark: if wide { left.take(SPARK, 18) } else { 0 },
+            host: left.take(5, 22),
+            pid: left.take(9, 22),
         }
     }
 }

@@ -11,6 +11,20 @@ use unicode_width::UnicodeWidthStr as _;
 
 use crate::text::{escape, shorten};
 
+/// Room that is given to columns in the order of their importance.
+pub(super) struct Room(pub(super) u16);
+
+impl Room {
+    /// Gives a column its width while at least so much is left beside it; else nothing.
+    pub(super) fn take(&mut self, columns: u16, least: u16) -> u16 {
+        if self.0 < columns + least {
+            return 0;
+        }
+        self.0 -= columns;
+        columns
+    }
+}
+
 /// A row that is filled from left to right.
 pub(super) struct Row<'a> {
     buffer: &'a mut Buffer,

@@ -27,7 +27,7 @@ pub(super) fn lines(model: &Model, row: &OtherServer, width: u16) -> Vec<Line<'s
     let ports = match row.ports.as_deref() {
         None => "nobody can tell: its owner is another one".to_owned(),
         Some([]) => "nothing".to_owned(),
-        Some(_) => ports(row),
+        Some(_) => row.shown_ports(),
     };
     fact(&mut doc, "listens on", &ports);
     fact(&mut doc, "memory", &human::bytes(row.rss_bytes));
@@ -58,14 +58,10 @@ pub(super) fn draw_row(model: &Model, stranger: &OtherServer, bar: &str, row: &m
         row.gap(1).left(owner - 2, stranger.user.as_deref().unwrap_or(UNKNOWN), theme.dim()).gap(1);
     }
     if port > 0 {
-        let ports = if stranger.ports.is_some() { ports(stranger) } else { UNKNOWN.to_owned() };
+        let ports = if stranger.ports.is_some() { stranger.shown_ports() } else { UNKNOWN.to_owned() };
         row.left(port - 1, &ports, theme.text()).gap(1);
     }
     if memory > 0 {
         row.right(memory, &human::bytes(stranger.rss_bytes), theme.text());
     }
-}
-
-fn ports(row: &OtherServer) -> String {
-    row.ports.iter().flatten().map(|port| format!(":{port}")).collect::<Vec<_>>().join(" ")
 }

@@ -7,7 +7,7 @@ use super::super::glyph::{self, DOT};
 use super::super::model::{Model, Pane, TreeLine};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::layout::Area;
-use super::paint::{Row, tint};
+use super::paint::{Room, Row, tint};
 use super::{bars, human};
 use crate::lifecycle::receipt::{Membership, ProcessRow};
 use crate::lifecycle::verdict::VerdictKind;
@@ -89,20 +89,15 @@ const PID: u16 = 8;
 impl Columns {
     /// Gives columns in the order of their importance while enough is left for the command.
     fn of(width: u16, has_gpu: bool) -> Self {
-        let mut room = width.saturating_sub(1 + VERDICT + PID);
-        let mut take = |columns: u16, command: u16| {
-            let fits = room >= columns + command;
-            room -= if fits { columns } else { 0 };
-            if fits { columns } else { 0 }
-        };
+        let mut left = Room(width.saturating_sub(1 + VERDICT + PID));
         Self {
-            cpu: take(6, 16),
-            memory: take(6, 16),
-            age: take(5, 16),
-            state: take(2, 16),
-            gpu: if has_gpu { take(6, 24) } else { 0 },
-            threads: take(5, 28),
-            member: take(12, 26),
+            cpu: left.take(6, 16),
+            memory: left.take(6, 16),
+            age: left.take(5, 16),
+            state: left.take(2, 16),
+            gpu: if has_gpu { left.take(6, 24) } else { 0 },
+            threads: left.take(5, 28),
+            member: left.take(12, 26),
         }
     }
 
