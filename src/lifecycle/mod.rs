@@ -8,6 +8,7 @@ pub mod ceiling;
 pub mod clock;
 pub mod conduct;
 mod descriptors;
+pub mod door;
 pub mod failpoint;
 pub mod guard;
 pub mod hold;

@@ -262,11 +262,9 @@ pub fn attach(session: SessionId) -> Vec<OsString> {
 /// What a control-mode client hears of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
-    /// Events only. A client that loses this program leaves by itself.
+    /// Events only.
     Events,
-    /// Output also. A client that loses this program before all of it was read stays until somebody ends it: the
-    /// session counts it as attached, and the server cannot exit (3.3a). Hence the leash of
-    /// [`super::control::attach`].
+    /// Output also.
     Output {
         /// Seconds after which output that is not taken is dropped instead.
         pause_after_s: NonZeroU32,

@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::time::{Duration, Instant};
 
@@ -17,15 +18,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::lifecycle::door::{self, Door};
+use crate::lifecycle::identity::Pid;
 use crate::lifecycle::kill::OwnChild;
-use crate::lifecycle::spawn::Spec;
-use crate::lifecycle::warden::start_leashed;
+use crate::lifecycle::spawn::{End, start};
 
 use super::argv::{self, Capture, Follow};
 use super::decoder::{Decoder, Notification};
 use super::error::TmuxError;
 use super::ids::{PaneId, SessionId};
 use super::parse::MODES_FORMAT;
+use super::relay;
 use super::server::Server;
 
 /// Input that is kept for a server that does not take it.
@@ -75,24 +78,34 @@ pub enum Heard {
 /// session's programs, or drops their output and says [`Notification::Pause`]. Capture the pane then, and
 /// [`Client::resume`] it.
 ///
-/// The client is killed with this program, however it ends: one whose output is not read any more would stay.
-pub fn attach(server: &Server, session: &SessionId, follow: impl Into<Follow>) -> Result<(Client, Ear), TmuxError> {
-    attach_by(start_leashed, server, *session, follow.into())
-}
-
-/// As [`attach`], with the function that starts the client.
-pub(super) fn attach_by(
-    start: impl Fn(&Spec) -> io::Result<Child>,
+/// The client talks to the server by way of a [`relay`] of ours, with a socket in `runtime_dir`, so that it cannot bring
+/// the server down. It leaves with this program, however that ends: the relay ends with it, and the server lets go of
+/// a client that has lost its connection, even of one whose output is not read any more.
+pub fn attach(
     server: &Server,
-    session: SessionId,
-    follow: Follow,
+    session: &SessionId,
+    follow: impl Into<Follow>,
+    runtime_dir: &Path,
 ) -> Result<(Client, Ear), TmuxError> {
-    let mut argv = server.argv(argv::attach_control(session, follow), false);
+    let door = Door::open(door::place(runtime_dir, 'r')).map_err(TmuxError::Io)?;
+    let by_relay = server.behind(door.path());
+    let mut argv = by_relay.argv(argv::attach_control(*session, follow.into()), false);
     argv.insert(1, "-C".into());
-    let mut child = start(&server.spec(argv)).map_err(TmuxError::Io)?;
+    let mut child = start(&by_relay.spec(argv), End::Pipe, End::Pipe, End::Null).map_err(TmuxError::Io)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
+    let pid = i32::try_from(child.id()).ok().and_then(Pid::new);
     // From here on the child is ended whatever happens.
     let client = Client { stdin, child: Some(child), pending: VecDeque::new() };
+    let (Some(pid), socket) = (pid, server.socket_path()) else {
+        return Err(TmuxError::Io(io::ErrorKind::NotFound.into()));
+    };
+    let passes = move || {
+        // The client says the same by its end.
+        if let Err(error) = relay::run(door, pid, &socket) {
+            tracing::debug!(%error, "the relay of a control-mode client ended");
+        }
+    };
+    std::thread::Builder::new().name("relay".into()).spawn(passes).map_err(TmuxError::Io)?;
     let (Some(stdin), Some(stdout)) = (&client.stdin, stdout) else {
         return Err(TmuxError::Io(io::ErrorKind::BrokenPipe.into()));
     };

@@ -7,15 +7,14 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::lifecycle::spawn::{End, start};
 use crate::lifecycle::tree::Captured;
 
 use super::argv::{Capture, Follow};
-use super::control::{Client, Ear, Heard, attach_by};
+use super::control::{Client, Ear, Heard, attach};
 use super::decoder::{Notification, Reply};
 use super::parse::{Created, PaneModes};
 use super::rig::{Rig, eventually, read, signal};
-use super::{PaneId, Server, SessionId, TmuxError};
+use super::{PaneId, SessionId};
 
 const OUTPUT: Follow = Follow::Output { pause_after_s: NonZeroU32::MIN };
 
@@ -24,13 +23,8 @@ fn attached(rig: &Rig, created: &Created) -> (Client, Ear) {
     following(rig, created, OUTPUT)
 }
 
-/// Attaches without a leash: this program is not the one that has the stage for it.
-fn attached_to(server: &Server, session: SessionId, follow: Follow) -> Result<(Client, Ear), TmuxError> {
-    attach_by(|spec| start(spec, End::Pipe, End::Pipe, End::Null), server, session, follow)
-}
-
 fn following(rig: &Rig, created: &Created, follow: Follow) -> (Client, Ear) {
-    let (client, mut ear) = attached_to(&rig.server, created.session, follow).unwrap();
+    let (client, mut ear) = attach(&rig.server, &created.session, follow, rig.dir.path()).unwrap();
     let id = created.session;
     until(&mut ear, |heard| matches!(heard, Notification::SessionChanged { session, .. } if *session == id));
     (client, ear)
@@ -221,10 +215,10 @@ fn detaching_is_confirmed() {
 #[test]
 fn a_missing_session_or_server_closes() {
     let rig = Rig::new();
-    let (_client, mut ear) = attached_to(&rig.server, SessionId::new(99), OUTPUT).unwrap();
+    let (_client, mut ear) = attach(&rig.server, &SessionId::new(99), OUTPUT, rig.dir.path()).unwrap();
     closes(&mut ear);
     rig.idle("one");
-    let (_client, mut ear) = attached_to(&rig.server, SessionId::new(99), OUTPUT).unwrap();
+    let (_client, mut ear) = attach(&rig.server, &SessionId::new(99), OUTPUT, rig.dir.path()).unwrap();
     assert!(closes(&mut ear).iter().any(|heard| matches!(heard, Notification::Exit { .. })));
     assert_eq!(rig.server.sessions().unwrap().len(), 1);
 }

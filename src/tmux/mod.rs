@@ -7,7 +7,8 @@
 //! - [`argv`], [`parse`], [`keys`], [`ids`] and [`decoder`] are pure.
 //! - [`socket`] asks the kernel who serves a socket, without asking tmux.
 //! - [`server`] runs tmux(1), each call with a deadline.
-//! - [`control`] is a control-mode client, for following a session without polling.
+//! - [`control`] is a control-mode client, for following a session without polling; `relay` stands
+//!   between it and the server.
 //!
 //! Invariants, as absences:
 //! - No name is ever a target; a target is made from an id that tmux itself gave out.
@@ -25,12 +26,15 @@ pub mod ids;
 pub mod keys;
 pub mod parse;
 mod quote;
+mod relay;
 pub mod server;
 pub mod socket;
 mod version;
 
 #[cfg(test)]
 mod control_tests;
+#[cfg(test)]
+mod relay_tests;
 #[cfg(test)]
 mod rig;
 #[cfg(test)]

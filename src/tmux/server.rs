@@ -8,7 +8,7 @@ use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::lifecycle::identity::Pid;
@@ -81,6 +81,11 @@ impl Server {
     #[must_use]
     pub fn with_program(self, program: impl Into<OsString>) -> Self {
         Self { program: program.into(), ..self }
+    }
+
+    /// Returns the same server reached by way of another socket, which somebody passes on from.
+    pub(super) fn behind(&self, socket: &Path) -> Self {
+        Self { socket: SocketRef::Path(socket.to_owned()), ..self.clone() }
     }
 
     /// Returns how it is reached.

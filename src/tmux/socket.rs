@@ -8,6 +8,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -157,10 +158,15 @@ fn check_directory(path: &Path) -> Result<(), Probe> {
 }
 
 fn listener(path: &Path) -> Result<rustix::net::UCred, Errno> {
+    sockopt::socket_peercred(call(path)?)
+}
+
+/// Connects to a server's socket, without waiting: `EAGAIN` where the queue is full. Reads and writes do not wait either.
+pub(super) fn call(path: &Path) -> Result<OwnedFd, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
-    sockopt::socket_peercred(&socket)
+    Ok(socket)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Probe {

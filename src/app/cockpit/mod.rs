@@ -278,10 +278,11 @@ impl Inner {
                 }
                 events.send(UiEvent::ScreenChanged).ok();
             };
-            let view = match TmuxView::attach(&server, &pane, Arc::clone(&screen), changed) {
-                Ok(view) => view,
-                Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),
-            };
+            let view =
+                match TmuxView::attach((&server, self.runtime.runtime_dir()), &pane, Arc::clone(&screen), changed) {
+                    Ok(view) => view,
+                    Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),
+                };
             let keeps_size = self.runtime.is_guest(session);
             Selected { session: session.to_owned(), screen, source: Source::Tmux(view), keeps_size }
         };

@@ -4,6 +4,7 @@
 //! one decides how large the window is; when the last has left, the window gets the size of the view again.
 
 use std::num::NonZeroU32;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -43,13 +44,13 @@ impl TmuxView {
     /// Attaches to a pane's session; `screen` shows the pane from then on, and `changed` is called whenever
     /// it does, with whether the bell rang.
     pub(super) fn attach(
-        server: &Server,
+        (server, runtime_dir): (&Server, &Path),
         pane: &PaneRow,
         screen: Arc<Mutex<Screen>>,
         changed: impl Fn(bool) + Send + 'static,
     ) -> Result<Self, TmuxError> {
         let pause = NonZeroU32::new(PAUSE_AFTER_S).unwrap_or(NonZeroU32::MIN);
-        let (mut client, ear) = attach(server, &pane.session, pause)?;
+        let (mut client, ear) = attach(server, &pane.session, pause, runtime_dir)?;
         client.capture(pane.pane, HISTORY).map_err(TmuxError::Io)?;
         let shared = Arc::new(Shared { client: Mutex::new(Some(client)), wanted: Mutex::new(None) });
         let place = Place { server: server.clone(), session: pane.session, pane: pane.pane, window: pane.window };

@@ -1,5 +1,6 @@
 //! Questions and typing: list, tree, screen, logs, send, resize, hello.
 
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
@@ -428,6 +429,11 @@ impl super::Runtime {
     pub fn pane(&self, session: &str) -> Option<(Server, PaneRow)> {
         let session = self.inner.lock().by_id.get(session).cloned()?;
         self.inner.pane_of(&session).ok()
+    }
+
+    /// Returns where our sockets are.
+    pub fn runtime_dir(&self) -> &Path {
+        &self.inner.paths.runtime_dir
     }
 
     /// Tells whether a session was not launched by us.

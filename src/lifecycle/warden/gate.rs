@@ -4,21 +4,17 @@
 //! by types: [`Gate::admit`] returns the bound identities, [`Waiting::go`] demands the [`Durable`] proof
 //! that they are on disk.
 
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-use rustix::event::{PollFd, PollFlags, poll};
+use std::time::Duration;
 
 use super::wire::{Hello, Orders, Outcome, receive, send};
 use crate::lifecycle::authority::{Pin, Pinned};
-use crate::lifecycle::clock::timespec;
+use crate::lifecycle::door::{self, Door};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
-use crate::lifecycle::store::{Durable, random_hex};
+use crate::lifecycle::store::Durable;
 use crate::lifecycle::tether::PROTOCOL;
 
 /// Why a launch did not come to a running workload.
@@ -56,13 +52,7 @@ pub enum GateError {
 
 /// An open gate; its socket is removed when it is dropped.
 #[derive(Debug)]
-pub struct Gate {
-    listener: UnixListener,
-    path: PathBuf,
-}
-
-/// Longest path of a Unix socket (unix(7)).
-const PATH_MAX: usize = 107;
+pub struct Gate(Door);
 
 impl Gate {
     /// Opens a gate in the runtime directory.
@@ -70,20 +60,13 @@ impl Gate {
     /// # Errors
     /// When the directory does not take a socket.
     pub fn open(runtime_dir: &Path) -> Result<Self, GateError> {
-        let path = runtime_dir.join(format!("g{}", random_hex()));
-        let failed = |source| GateError::Open { path: path.clone(), source };
-        if path.as_os_str().len() > PATH_MAX {
-            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "the path is longer than 107 bytes")));
-        }
-        let listener = UnixListener::bind(&path).map_err(failed)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        listener.set_nonblocking(true).map_err(failed)?;
-        Ok(Self { listener, path })
+        let path = door::place(runtime_dir, 'g');
+        Door::open(path.clone()).map(Self).map_err(|source| GateError::Open { path, source })
     }
 
     /// Returns where the gate is.
     pub fn path(&self) -> &Path {
-        &self.path
+        self.0.path()
     }
 
     /// Waits for the warden and binds it and its trampoline. `parent` is the process that the warden
@@ -92,22 +75,22 @@ impl Gate {
     /// # Errors
     /// When nobody comes, or somebody else does.
     pub fn admit(self, parent: Pid, patience: Duration, inspector: &Inspector) -> Result<Waiting, GateError> {
-        let until = Instant::now() + patience;
-        let mut stream = self.accept(until, patience)?;
-        stream.set_nonblocking(false)?;
+        let caller = self.0.answer(patience).map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => GateError::Timeout(patience.as_secs_f64()),
+            _ => GateError::Broken(error),
+        })?;
+        let mut stream = caller.stream;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(io::Error::from)?;
-        let peer_pid = Pid::new(peer.pid.as_raw_nonzero().get());
-        if peer.uid != rustix::process::geteuid() {
-            return Err(GateError::Stranger(format!("a process of user {}", peer.uid.as_raw())));
+        if caller.uid != rustix::process::geteuid() {
+            return Err(GateError::Stranger(format!("a process of user {}", caller.uid.as_raw())));
         }
         let hello: Hello = receive(&mut stream)?;
         if hello.protocol != PROTOCOL {
             return Err(GateError::Stranger(format!("it speaks protocol {}, not {PROTOCOL}", hello.protocol)));
         }
-        if peer_pid != Some(hello.warden) {
-            return Err(GateError::Stranger(format!("process {peer:?} says that it is {}", hello.warden)));
+        if caller.pid != Some(hello.warden) {
+            return Err(GateError::Stranger(format!("process {:?} says that it is {}", caller.pid, hello.warden)));
         }
         if matches!(inspector, Inspector::None) {
             return Err(GateError::Unidentified("no process inspector on this host".into()));
@@ -121,28 +104,6 @@ impl Gate {
             return Err(GateError::Stranger(format!("process {} is no child of its warden", hello.workload)));
         }
         Ok(Waiting { stream, warden, workload })
-    }
-
-    fn accept(&self, until: Instant, patience: Duration) -> Result<UnixStream, GateError> {
-        loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => return Ok(stream),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error.into()),
-                Err(_) => {}
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(GateError::Timeout(patience.as_secs_f64()));
-            }
-            let timeout = timespec(left);
-            poll(&mut [PollFd::new(&self.listener, PollFlags::IN)], Some(&timeout)).ok();
-        }
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        fs::remove_file(&self.path).ok();
     }
 }
 
