@@ -39,6 +39,14 @@ pub trait Host {
     /// When the disk refuses; the stop goes on and says so.
     fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String>;
 
+    /// Is told that its processes are going to be ended, and not yet by itself.
+    ///
+    /// # Errors
+    /// When it could not get ready; the stop goes on and says so.
+    fn brace(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Closes the PTY master or ends the tmux session. A session that is gone already is a success.
     ///
     /// # Errors
@@ -126,6 +134,9 @@ pub fn stop(
     let records = records_of(captured.members.iter());
     if let Err(error) = host.record(&records) {
         receipt.notes.push(format!("the captured identities could not be written down: {error}"));
+    }
+    if let Err(error) = host.brace() {
+        receipt.notes.push(format!("the host could not be made ready for the end of its processes: {error}"));
     }
     let deadline = order.timeout.map(|timeout| begun + timeout);
     let blind = captured.blind;

@@ -12,7 +12,7 @@ use crate::lifecycle::identity::Pid;
 
 use super::ids::{PaneId, SessionId, WindowId, safe_name};
 use super::keys::Key;
-use super::parse::{ACTIVITY_FORMAT, BELL_FORMAT, CREATED_FORMAT, PANE_FORMAT, SESSION_FORMAT};
+use super::parse::{ACTIVITY_FORMAT, BELL_FORMAT, CREATED_FORMAT, KEEPS_FORMAT, PANE_FORMAT, SESSION_FORMAT};
 use super::quote;
 use super::socket::SocketRef;
 
@@ -78,9 +78,19 @@ pub fn new_session(new: &NewSession) -> Vec<OsString> {
     argv
 }
 
-/// `set-option` for the one pane: whether it stays when its program has ended.
-pub fn remain_on_exit(pane: PaneId, on: bool) -> Vec<OsString> {
-    words(["set-option", "-p", "-t", &pane.to_string(), "remain-on-exit", if on { "on" } else { "off" }])
+/// `set-option` for the one pane: it stays when its program has ended.
+pub fn keep_pane(pane: PaneId) -> Vec<OsString> {
+    words(["set-option", "-p", "-t", &pane.to_string(), "remain-on-exit", "on"])
+}
+
+/// Takes [`keep_pane`] back: its window's option holds for the pane again.
+pub fn unkeep_pane(pane: PaneId) -> Vec<OsString> {
+    words(["set-option", "-p", "-u", "-t", &pane.to_string(), "remain-on-exit"])
+}
+
+/// `list-panes` of a session, for which of them stay.
+pub fn kept_panes(session: SessionId) -> Vec<OsString> {
+    words(["list-panes", "-s", "-t", &session.to_string(), "-F", KEEPS_FORMAT])
 }
 
 /// Has the server start a child that ends at once; see [`super::Server::reap_panes`].
@@ -344,8 +354,9 @@ mod tests {
     fn targets_are_ids() {
         check(&panes_of_session(SessionId::new(1)), &format!("list-panes|-s|-t|$1|-F|{PANE_FORMAT}"));
         check(&panes_beside(PANE), &format!("list-panes|-t|%3|-F|{PANE_FORMAT}"));
-        check(&remain_on_exit(PANE, true), "set-option|-p|-t|%3|remain-on-exit|on");
-        check(&remain_on_exit(PANE, false), "set-option|-p|-t|%3|remain-on-exit|off");
+        check(&keep_pane(PANE), "set-option|-p|-t|%3|remain-on-exit|on");
+        check(&unkeep_pane(PANE), "set-option|-p|-u|-t|%3|remain-on-exit");
+        check(&kept_panes(SessionId::new(1)), &format!("list-panes|-s|-t|$1|-F|{KEEPS_FORMAT}"));
         check(&resize_window(WindowId::new(2), 24, 80), "resize-window|-t|@2|-x|80|-y|24");
         check(&follow_clients(WindowId::new(2)), "set-option|-w|-u|-t|@2|window-size");
         check(&clients_of_session(SessionId::new(1)), "list-clients|-t|$1|-F|#{client_control_mode}");

@@ -9,9 +9,10 @@ use crate::lifecycle::identity::Pid;
 
 use super::error::ParseError;
 use super::ids::{PaneId, SessionId, WindowId};
+use super::version::Version;
 
 /// The format that [`Created::parse`] reads.
-pub const CREATED_FORMAT: &str = "#{session_id} #{window_id} #{pane_id} #{pane_pid} #{pid}";
+pub const CREATED_FORMAT: &str = "#{session_id} #{window_id} #{pane_id} #{pane_pid} #{pid} #{version}";
 
 /// The format that [`PaneRow::parse`] reads. Variables that an older tmux does not know become empty.
 pub const PANE_FORMAT: &str = "#{pid} #{session_id} #{window_id} #{pane_id} #{pane_pid} \
@@ -25,6 +26,9 @@ pub const SESSION_FORMAT: &str = "#{pid} #{session_id} #{session_windows} #{sess
 
 /// The format that [`bell`] reads.
 pub const BELL_FORMAT: &str = "#{session_id} #{window_bell_flag}";
+
+/// The format that [`keeps`] reads.
+pub const KEEPS_FORMAT: &str = "#{pane_id} #{remain-on-exit}";
 
 /// The format that [`activity`] reads.
 pub const ACTIVITY_FORMAT: &str = "#{pid} #{session_id} #{window_activity} #{history_size} #{cursor_y} #{cursor_x}";
@@ -47,6 +51,8 @@ pub struct Created {
     pub pane_pid: Pid,
     /// The server.
     pub server_pid: Pid,
+    /// What the server says it is: one that runs since before an upgrade is older than the program.
+    pub version: Version,
 }
 
 /// What runs in a pane.
@@ -170,6 +176,8 @@ impl Created {
             pane: fields.next("pane_id")?,
             pane_pid: fields.pid("pane_pid")?,
             server_pid: fields.pid("pid")?,
+            // A name that says nothing of its age is taken for new.
+            version: fields.next::<String>("version").map(|word| word.parse().unwrap_or(Version::Unnumbered(word)))?,
         };
         fields.end()?;
         Ok(created)
@@ -274,6 +282,14 @@ pub fn bell(row: &[u8]) -> Result<(SessionId, bool), ParseError> {
     let rang = (fields.next("session_id")?, fields.flag("window_bell_flag")?);
     fields.end()?;
     Ok(rang)
+}
+
+/// Reads one row of [`KEEPS_FORMAT`]: a pane, and whether it stays when its program has ended.
+pub fn keeps(row: &[u8]) -> Result<(PaneId, bool), ParseError> {
+    let mut fields = Fields::new("pane", row)?;
+    let keeps = (fields.next("pane_id")?, fields.next::<String>("remain-on-exit")? == "on");
+    fields.end()?;
+    Ok(keeps)
 }
 
 /// Reads one row of [`ACTIVITY_FORMAT`]: the server, a session, and numbers that change whenever one of its panes prints.
@@ -479,9 +495,17 @@ mod tests {
 
     #[test]
     fn a_creation_is_read() {
-        let created = Created::parse(b"$0 @1 %2 99 41\n").unwrap();
+        let created = Created::parse(b"$0 @1 %2 99 41 3.3a\n").unwrap();
         assert_eq!((created.pane, created.server_pid), (PaneId::new(2), Pid::new(41).unwrap()));
-        for output in ["", "\n", "$0 @1 %2 99", "$0 @1 %2 0 41", "$0 @1 %2 99 41 x", "$0 @1 %2 99 41\n\n"] {
+        for output in [
+            "",
+            "\n",
+            "$0 @1 %2 99",
+            "$0 @1 %2 0 41 3.3a",
+            "$0 @1 %2 99 41",
+            "$0 @1 %2 99 41 3.3a x",
+            "$0 @1 %2 99 41 3.3a\n\n",
+        ] {
             assert!(Created::parse(output.as_bytes()).is_err(), "{output:?}");
         }
     }
@@ -515,7 +539,7 @@ mod tests {
         fn any_damaged_row_is_a_row_or_an_error(
             pane in damaged(b"41 $1 @2 %3 4242 0   80 24 0 0 100 0 0 0 0 1 1 1 na\\ me ti\\ tle".to_vec()),
             session in damaged(b"41 $1 2 1 1700000000 1 na\\ me".to_vec()),
-            created in damaged(b"$1 @2 %3 4242 41\n".to_vec()),
+            created in damaged(b"$1 @2 %3 4242 41 3.3a\n".to_vec()),
             modes in damaged(b"modes 80 24 0 0 0 0 0 0 0 0 0 1".to_vec()),
         ) {
             for error in [

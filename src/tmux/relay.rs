@@ -8,7 +8,7 @@
 //!
 //! Here the client connects to us. The message that makes it a control client is held back and handed on together with
 //! the last one, in one piece, which the server takes with one read. All messages are the client's own, and byte for
-//! byte: of their form (imsg_init(3)) only type and length are read, which have not changed since 2.1. An
+//! byte: of their form (`imsg_init(3)`) only type and length are read, which have not changed since 2.1. An
 //! introduction of another form is handed on as it came.
 
 use std::collections::VecDeque;
@@ -121,7 +121,7 @@ impl Introduction {
             }
             next.extend_from_slice(message.bytes);
             if message.brings_descriptor {
-                send(server, &std::mem::take(&mut next), self.descriptors.pop_front())?;
+                send(server, &std::mem::take(&mut next), self.descriptors.pop_front().as_ref())?;
             }
         }
         next.append(&mut held);
@@ -130,7 +130,7 @@ impl Introduction {
         }
         next.extend_from_slice(rest);
         // Only what was strange leaves some over, and may bring one here.
-        send(server, &next, self.descriptors.pop_front())
+        send(server, &next, self.descriptors.pop_front().as_ref())
     }
 }
 
@@ -167,10 +167,10 @@ fn is_strange(bytes: &[u8]) -> bool {
     head(bytes).is_some_and(|(_, length, _)| !(HEAD..=LONGEST).contains(&length))
 }
 
-fn send(server: &UnixStream, bytes: &[u8], descriptor: Option<OwnedFd>) -> io::Result<()> {
+fn send(server: &UnixStream, bytes: &[u8], descriptor: Option<&OwnedFd>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);
-    let rights = descriptor.as_ref().map(|descriptor| [descriptor.as_fd()]);
+    let rights = descriptor.map(|descriptor| [descriptor.as_fd()]);
     if let Some(rights) = &rights {
         control.push(SendAncillaryMessage::ScmRights(rights));
     }

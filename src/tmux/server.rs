@@ -227,9 +227,36 @@ impl Server {
         Ok(String::from_utf8_lossy(&output).trim_end().to_owned())
     }
 
-    /// Sets whether a pane stays when its program has ended.
-    pub fn set_remain_on_exit(&self, pane: &PaneId, on: bool) -> Result<(), TmuxError> {
-        self.call(argv::remain_on_exit(*pane, on)).map(drop)
+    /// Has a pane stay when its program has ended.
+    pub fn keep_pane(&self, pane: &PaneId) -> Result<(), TmuxError> {
+        self.call(argv::keep_pane(*pane)).map(drop)
+    }
+
+    /// Has the panes of a session stay when their programs end, where it has several, and returns those that would
+    /// not have stayed. To be called before they are ended.
+    ///
+    /// When the last panes of a session go at once, a server to which any control-mode client is attached falls with
+    /// all of its sessions: it tells of the window that has become the current one after that has gone, too (3.3a;
+    /// tmux/tmux#5243).
+    pub fn keep_panes(&self, session: &SessionId) -> Result<Vec<PaneId>, TmuxError> {
+        let panes = parse::rows(&self.call(argv::kept_panes(*session))?, parse::keeps)?;
+        if panes.len() < 2 {
+            return Ok(Vec::new());
+        }
+        let goes = panes.into_iter().filter_map(|(pane, stays)| (!stays).then_some(pane));
+        goes.filter_map(|pane| match self.keep_pane(&pane) {
+            Ok(()) => Some(Ok(pane)),
+            Err(TmuxError::NoPane(_)) => None,
+            Err(error) => Some(Err(error)),
+        })
+        .collect()
+    }
+
+    /// Takes [`Self::keep_panes`] back for panes that are still there.
+    pub fn unkeep_panes(&self, panes: &[PaneId]) {
+        for pane in panes {
+            drop(self.call(argv::unkeep_pane(*pane)));
+        }
     }
 
     /// Has the server look for panes whose program has ended. 3.3a can miss one, which then stays dead without a

@@ -180,7 +180,7 @@ fn missing_targets_are_absences() {
         rig.server.send_bytes(&missing, b"x"),
         rig.server.send_keys(&missing, &key),
         rig.server.capture(&missing, Capture::default()).map(drop),
-        rig.server.set_remain_on_exit(&missing, true),
+        rig.server.keep_pane(&missing),
         rig.server.pipe_to_log(&missing, &["cat".into()]),
     ] {
         let error = result.unwrap_err();
@@ -297,7 +297,7 @@ fn a_dead_pane_stays_with_how_it_ended_and_takes_no_input() {
     let ends = [("exit 3", Some(3), None), ("kill -KILL $$", None, Some(9))];
     for (script, status, signal) in ends {
         let created = rig.sh("one", &format!("read line; {script}"), &[]);
-        rig.server.set_remain_on_exit(&created.pane, true).unwrap();
+        rig.server.keep_pane(&created.pane).unwrap();
         rig.server.send_text(&created.pane, "go\n").unwrap();
         let state = || rig.server.pane(&created.pane).unwrap().state;
         let dead = PaneState::Dead { pid: Some(created.pane_pid), status, signal };

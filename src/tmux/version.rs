@@ -1,6 +1,7 @@
-//! The version of a tmux, from `tmux -V`. Pure.
+//! The version of a tmux, from `tmux -V` or its server. Pure.
 
 use std::fmt;
+use std::str::FromStr;
 
 use super::error::ParseError;
 
@@ -39,7 +40,35 @@ impl Version {
     /// [`ParseError`] where it is not `tmux` and a version.
     pub fn parse(output: &str) -> Result<Self, ParseError> {
         let bad = || ParseError::new("version", output.as_bytes(), "expected \"tmux <version>\"");
-        let word = output.trim_end().strip_prefix("tmux ").ok_or_else(bad)?;
+        output.trim_end().strip_prefix("tmux ").ok_or_else(bad)?.parse().map_err(|_| bad())
+    }
+
+    /// Tells whether a server may keep a pane whose program has ended. One of 3.2 falls with all of its sessions when
+    /// a control-mode client hears that program's last output (tmux/tmux#2828).
+    pub fn may_keep_panes(&self) -> bool {
+        match self {
+            Self::Release { major, minor, .. } => (*major, *minor) >= (3, 3),
+            Self::OpenBsd { major, minor } => (*major, *minor) >= (7, 0),
+            Self::Unnumbered(_) => true,
+        }
+    }
+
+    /// Tells whether this program works with it. An unnumbered one is taken for new.
+    pub fn is_supported(&self) -> bool {
+        match self {
+            Self::Release { major, minor, .. } => (*major, *minor) >= Self::OLDEST,
+            Self::OpenBsd { major, minor } => (*major, *minor) >= Self::OLDEST_OPENBSD,
+            Self::Unnumbered(_) => true,
+        }
+    }
+}
+
+impl FromStr for Version {
+    type Err = ParseError;
+
+    /// Reads a version as a server says it (`#{version}`).
+    fn from_str(word: &str) -> Result<Self, ParseError> {
+        let bad = || ParseError::new("version", word.as_bytes(), "expected a number, or the name of a branch");
         if let Some(rest) = word.strip_prefix("openbsd-") {
             let (major, minor) = numbers(rest).ok_or_else(bad)?;
             return Ok(Self::OpenBsd { major, minor });
@@ -52,15 +81,6 @@ impl Version {
             return Ok(Self::Unnumbered(word.to_owned()));
         }
         Err(bad())
-    }
-
-    /// Tells whether this program works with it. An unnumbered one is taken for new.
-    pub fn is_supported(&self) -> bool {
-        match self {
-            Self::Release { major, minor, .. } => (*major, *minor) >= Self::OLDEST,
-            Self::OpenBsd { major, minor } => (*major, *minor) >= Self::OLDEST_OPENBSD,
-            Self::Unnumbered(_) => true,
-        }
     }
 }
 
@@ -106,6 +126,17 @@ mod tests {
             let version = Version::parse(output).unwrap();
             assert_eq!(version.is_supported(), supported, "{output}");
             assert_eq!(format!("tmux {version}"), output.trim_end());
+        }
+    }
+
+    #[test]
+    fn a_server_that_would_fall_is_not_told_to_keep_panes() {
+        for (word, may) in [("3.2a", false), ("3.2", false), ("3.3", true), ("next-3.7", true), ("openbsd-6.9", false)]
+        {
+            assert_eq!(word.parse::<Version>().unwrap().may_keep_panes(), may, "{word}");
+        }
+        for word in ["openbsd-7.1", "master"] {
+            assert!(word.parse::<Version>().unwrap().may_keep_panes(), "{word}");
         }
     }
 

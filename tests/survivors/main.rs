@@ -27,6 +27,7 @@
 //! | 17 | a reused pid is signalled | `reuse`, the table of `tethers` |
 //! | 18 | a sweep takes somebody else's sessions | `faults::a_sweep_takes_nobody_elses_sessions` |
 //! | 19 | an error of tmux is taken for an absence | `tmux::a_server_that_is_stopped`, `tmux::a_server_whose_socket_was_deleted`, `chaos::a_tmux_on_path_that_is_broken` |
+//! | 19 | a look or a stop brings the tmux server down | `watched`, `tmux::relay_tests` in the library |
 //! | 20 | a free port is taken for proof | `faults::a_free_port_is_no_proof`, `ports::inherited_by_an_escapee` |
 //! | 21 | a stop that cannot finish does not say why | `users::a_descendant_that_became_root`, `users::a_descendant_that_became_root_and_no_manager` |
 //! | 38 | a full disk zeroes the state | `room::a_full_disk_at_every_save`, `contract::files::a_full_disk_launches_nothing_and_harms_no_record`, `chaos::a_disk_that_refuses` |
@@ -69,4 +70,5 @@ mod tethers;
 mod tmux;
 mod users;
 mod versions;
+mod watched;
 mod zoo;

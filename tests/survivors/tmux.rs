@@ -1,6 +1,8 @@
 //! tmux that does not do its part: linked windows, a server that is stopped, hidden or dead, and
 //! somebody else's kill-session.
 
+use std::os::unix::net::UnixStream;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -96,7 +98,8 @@ fn a_server_whose_socket_was_deleted() {
     let (code, answer) = world.run(&["stop", &session.id]);
     assert_eq!((code, &answer["error"]["kind"]), (3, &Value::from("unverifiable")), "{answer}");
     server.signal(Signal::USR1);
-    eventually("the new socket", || world.socket_path().exists());
+    // It is there before anybody listens.
+    eventually("the new socket", || UnixStream::connect(world.socket_path()).is_ok());
     assert_stops(&world, &mut batch, &session);
 }
 

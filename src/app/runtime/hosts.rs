@@ -18,7 +18,7 @@ use crate::lifecycle::tree::{Captured, Scope};
 use crate::lifecycle::verdict::VerdictKind;
 use crate::tmux::parse::{PaneRow, PaneState};
 use crate::tmux::server::Closed;
-use crate::tmux::{Probe, Server, SessionId, SocketRef, TmuxError};
+use crate::tmux::{PaneId, Probe, Server, SessionId, SocketRef, TmuxError};
 
 /// A session as a stop sees it.
 pub(super) struct SessionHost<'a> {
@@ -33,6 +33,18 @@ pub(super) struct SessionHost<'a> {
     pub(super) asked: bool,
     /// Ends those that the recipe only reports, too: for this stop; the record keeps what the recipe says.
     pub(super) end_escapees: bool,
+    /// Panes that stay for this stop only.
+    pub(super) kept_panes: Vec<PaneId>,
+}
+
+impl SessionHost<'_> {
+    /// Takes `brace` back, where the session was not closed in the end.
+    pub(super) fn unbrace(&mut self) {
+        let panes = std::mem::take(&mut self.kept_panes);
+        if let Some(record) = &self.tether.tmux {
+            server_of(self.inner, record).unkeep_panes(&panes);
+        }
+    }
 }
 
 impl Host for SessionHost<'_> {
@@ -74,6 +86,18 @@ impl Host for SessionHost<'_> {
         store(&self.inner.store, &self.tether)?;
         // It starts nothing again, and finishes what we may not live to finish.
         self.inner.nudge(&self.tether);
+        Ok(())
+    }
+
+    fn brace(&mut self) -> Result<(), String> {
+        let Some(record) = &self.tether.tmux else { return Ok(()) };
+        let ServerState::There(server) = server_state(self.inner, record) else { return Ok(()) };
+        let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
+        match server.keep_panes(&session) {
+            Ok(panes) => self.kept_panes = panes,
+            Err(error) if error.is_absence() => {}
+            Err(error) => return Err(error.to_string()),
+        }
         Ok(())
     }
 

@@ -158,8 +158,8 @@ impl Inner {
             let waiting = gate.admit(created.pane_pid, REPORT, &self.inspector).map_err(|error| gate_error(&error))?;
             front = Some(self.identify(created.pane_pid)?);
             let server = self.identify(created.server_pid)?;
-            if matches!(plan.kind, Kind::Serve | Kind::Download) {
-                self.server.set_remain_on_exit(&created.pane, true).map_err(|error| tmux(&error))?;
+            if matches!(plan.kind, Kind::Serve | Kind::Download) && created.version.may_keep_panes() {
+                self.server.keep_pane(&created.pane).map_err(|error| tmux(&error))?;
             }
             let program = own_program().map_err(io("failed to find our own program"))?.into_os_string();
             // Made here: the writer only finds it, so that none is left of a launch that fails.

@@ -243,6 +243,7 @@ impl Inner {
             notes: Vec::new(),
             asked: false,
             end_escapees: how.end_escapees,
+            kept_panes: Vec::new(),
         };
         let order = Order {
             session: &session.id,
@@ -264,6 +265,9 @@ impl Inner {
                 return Err(refused(&session.id, &refusal));
             }
         };
+        if !receipt.host_closed {
+            host.unbrace();
+        }
         receipt.containment = containment;
         receipt.grace_s = how.dry_run.then_some(grace_s);
         receipt.notes.extend(notes);

@@ -75,9 +75,9 @@ impl Gate {
     /// # Errors
     /// When nobody comes, or somebody else does.
     pub fn admit(self, parent: Pid, patience: Duration, inspector: &Inspector) -> Result<Waiting, GateError> {
-        let caller = self.0.answer(patience).map_err(|error| match error.kind() {
-            io::ErrorKind::TimedOut => GateError::Timeout(patience.as_secs_f64()),
-            _ => GateError::Broken(error),
+        let caller = self.0.answer(patience).map_err(|error| {
+            let late = error.kind() == io::ErrorKind::TimedOut;
+            if late { GateError::Timeout(patience.as_secs_f64()) } else { GateError::Broken(error) }
         })?;
         let mut stream = caller.stream;
         stream.set_read_timeout(Some(patience))?;

@@ -1,8 +1,7 @@
-//! Helpers that must not outlive us: a control-mode client whose output nobody reads any more cannot leave by
-//! itself (tmux 3.3a waits for it to be taken), and would keep its session attached and its server alive.
+//! A helper that must not outlive us, even where it hangs in a driver (`app/nvml.rs`).
 //!
 //! Before the exec the stage asks the kernel to end it with the thread that started it (prctl(2),
-//! `PR_SET_PDEATHSIG`, which an exec keeps). So all of them are started by one thread that lives as long as
+//! `PR_SET_PDEATHSIG`, which an exec keeps). So it is started by one thread that lives as long as
 //! this program. The kernel means exactly this child of ours; no pid is involved.
 
 use std::ffi::OsString;

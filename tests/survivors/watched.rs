@@ -1,0 +1,113 @@
+//! Sessions of several panes on a server to which a control-mode client is attached, as a cockpit or iTerm2 is. tmux
+//! 3.3a falls, with all of its sessions, when the last panes of one go at the same time (tmux/tmux#5243).
+
+use std::process::{Child, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::support::{Batch, Host, Launch, World, eventually};
+
+/// Sessions that are stopped one after the other: three out of four of them would bring the server down.
+const ROUNDS: usize = 6;
+
+/// A client in control mode that watches another session.
+struct Watcher(Child);
+
+impl Watcher {
+    fn of(world: &World, socket: &str, session: &str) -> Self {
+        let argv = ["tmux", "-L", socket, "-C", "attach", "-t", session].map(str::to_owned);
+        let watcher = Self(world.command(&argv).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
+        let watched = || world.tmux_on(socket, &["list-clients", "-F", "#{client_control_mode}"]).stdout == b"1\n";
+        eventually("the watcher", watched);
+        watcher
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Adds panes to a session: two windows of two panes each.
+fn widen(world: &World, socket: &str, session: &str) {
+    for command in ["new-window", "split-window", "new-window", "split-window", "split-window"] {
+        let made = world.tmux_on(socket, &[command, "-t", session, "sleep", &world.nap]);
+        assert!(made.status.success(), "{made:?}");
+    }
+}
+
+fn server_pid(world: &World, socket: &str) -> Vec<u8> {
+    world.tmux_on(socket, &["display-message", "-p", "#{pid}"]).stdout
+}
+
+#[track_caller]
+fn assert_stops(batch: &mut Batch, id: &str) {
+    let receipt = batch.stop(id);
+    assert_eq!((&receipt["dead"], &receipt["host_closed"]), (&json!(true), &json!(true)), "{receipt:#}");
+    assert_eq!(receipt["escapees"], json!([]), "{receipt:#}");
+}
+
+#[test]
+fn sessions_of_others_are_stopped_and_their_server_lives() {
+    let world = World::new();
+    let theirs = "default";
+    let base = world.tmux_on(theirs, &["new-session", "-d", "-s", "base", "sleep", &world.nap]);
+    assert!(base.status.success(), "{base:?}");
+    let pid = server_pid(&world, theirs);
+    let _watcher = Watcher::of(&world, theirs, "base");
+    let mut batch = world.batch();
+    for _ in 0..ROUNDS {
+        let made = world.tmux_on(theirs, &["new-session", "-d", "-s", "wide", "sleep", &world.nap]);
+        assert!(made.status.success(), "{made:?}");
+        widen(&world, theirs, "=wide:");
+        let answer: Value = batch.ok(json!({ "cmd": "adopt", "tmux": { "session": "wide" } }));
+        assert_stops(&mut batch, answer["session"].as_str().unwrap());
+        assert!(!world.tmux_on(theirs, &["has-session", "-t", "=wide"]).status.success());
+        assert_eq!(server_pid(&world, theirs), pid);
+    }
+    assert!(world.tmux_on(theirs, &["has-session", "-t", "=base"]).status.success());
+}
+
+#[test]
+fn sessions_of_ours_are_stopped_and_our_server_lives() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let launch = |batch: &mut Batch, kind| {
+        world.launch(batch, &Launch { host: Host::Tmux, kind, grace_s: 1.0, argv: &["sleep", &world.nap] })
+    };
+    let base = launch(&mut batch, "serve");
+    let socket = world.socket_path();
+    let socket = socket.file_name().unwrap().to_str().unwrap();
+    let pid = server_pid(&world, socket);
+    let _watcher = Watcher::of(&world, socket, base.in_tmux.as_deref().unwrap());
+    for kind in ["serve", "shell"].into_iter().cycle().take(ROUNDS) {
+        let session = launch(&mut batch, kind);
+        widen(&world, socket, session.in_tmux.as_deref().unwrap());
+        assert_stops(&mut batch, &session.id);
+        assert_eq!(server_pid(&world, socket), pid);
+    }
+    assert_eq!(batch.row(&base.id)["verdict"], "owned");
+}
+
+/// What stays for a stop stays for that stop only.
+#[test]
+fn a_stop_that_does_not_close_the_session_leaves_its_panes_as_they_were() {
+    let world = World::new();
+    let theirs = "default";
+    let deaf = world.shell("trap '' HUP TERM; leaf root");
+    let made = world.tmux_on(theirs, &["new-session", "-d", "-s", "wide", "bash", &deaf]);
+    assert!(made.status.success(), "{made:?}");
+    widen(&world, theirs, "=wide:");
+    world.ledger.await_roles(&["root"]);
+    let mut batch = world.batch();
+    let answer = batch.ok(json!({ "cmd": "adopt", "tmux": { "session": "wide" } }));
+    let request = json!({ "cmd": "stop", "session": answer["session"], "grace_s": 20, "timeout_s": 1 });
+    let receipt = batch.ok(request);
+    assert_eq!((&receipt["dead"], &receipt["host_closed"]), (&json!(false), &json!(false)), "{receipt:#}");
+    let keeps = ["list-panes", "-s", "-t", "=wide", "-F", "#{pane_dead}#{remain-on-exit}"];
+    let keeps = String::from_utf8(world.tmux_on(theirs, &keeps).stdout).unwrap();
+    assert!(keeps.lines().count() > 1 && keeps.lines().all(|pane| pane.ends_with("off")), "{keeps}");
+    assert!(world.ledger.is_alive("root"));
+}
