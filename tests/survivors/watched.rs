@@ -17,8 +17,8 @@ impl Watcher {
     fn of(world: &World, socket: &str, session: &str) -> Self {
         let argv = ["tmux", "-L", socket, "-C", "attach", "-t", session].map(str::to_owned);
         let watcher = Self(world.command(&argv).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap());
-        let watched = || world.tmux_on(socket, &["list-clients", "-F", "#{client_control_mode}"]).stdout == b"1\n";
-        eventually("the watcher", watched);
+        let attached = || world.tmux_on(socket, &["list-clients", "-F", "#{client_control_mode}"]).stdout == b"1\n";
+        eventually("the watcher", attached);
         watcher
     }
 }
