@@ -78,7 +78,7 @@ pub enum Heard {
 /// session's programs, or drops their output and says [`Notification::Pause`]. Capture the pane then, and
 /// [`Client::resume`] it.
 ///
-/// The client talks to the server by way of a [`relay`] of ours, with a socket in `runtime_dir`, so that it cannot bring
+/// The client talks to the server by way of a relay of ours, with a socket in `runtime_dir`, so that it cannot bring
 /// the server down. It leaves with this program, however that ends: the relay ends with it, and the server lets go of
 /// a client that has lost its connection, even of one whose output is not read any more.
 pub fn attach(
