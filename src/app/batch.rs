@@ -4,10 +4,12 @@
 //! reader that is slow loses events (and is told), never answers, and never delays a stop.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -132,6 +134,9 @@ impl Batch<'_> {
     /// End of input waits for outstanding answers, then quits; what happened meanwhile is still told.
     fn finish(&mut self) {
         self.join();
+        if reader_has_left(&std::io::stdout()) {
+            self.runtime.set_unseen_end("whoever read its manager's answers went away");
+        }
         for receipt in self.runtime.close() {
             self.note(of_receipt(receipt.is_clean()));
         }
@@ -152,6 +157,13 @@ impl Batch<'_> {
     fn worst(&self) -> Exit {
         *self.exit.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tells whether nobody reads what is written there any more (poll(2), `POLLERR` of a pipe and `POLLHUP` of a terminal).
+fn reader_has_left(output: &impl AsFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut output = [PollFd::new(output, PollFlags::empty())];
+    poll(&mut output, Some(&now)).is_ok() && output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 fn raise(worst: &Mutex<Exit>, exit: Exit) {

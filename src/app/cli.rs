@@ -124,6 +124,12 @@ pub fn complain(error: &AppError, as_json: bool) {
     }
 }
 
+/// Prints something that is no answer, on standard error.
+pub fn note(text: &str) {
+    let text = format!("cookbook-tui: {}\n", crate::text::escape(&crate::text::mask_text(text)));
+    std::io::stderr().write_all(text.as_bytes()).ok();
+}
+
 /// Prints; a reader that has left is no error of ours.
 pub fn say(text: &str) {
     let mut output = std::io::stdout().lock();

@@ -113,6 +113,13 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         state: Option<Want>,
     },
+    /// A session of an earlier run has ended, and that was not said yet.
+    Ended {
+        /// Which session.
+        session: String,
+        /// What became of it.
+        text: String,
+    },
     /// Cookbook's state file cannot be used any more, or can be used again.
     Cookbook {
         /// What is wrong with it and the way out; `None` where nothing is any more.
@@ -138,7 +145,8 @@ impl Event {
             | Self::Survivor { session, .. }
             | Self::Exited { session, .. }
             | Self::Receipt { session, .. }
-            | Self::Attention { session, .. } => Some(session),
+            | Self::Attention { session, .. }
+            | Self::Ended { session, .. } => Some(session),
             Self::Cookbook { .. } | Self::Lagged { .. } => None,
         }
     }

@@ -1,7 +1,7 @@
 //! From a command that signals to its preview, and from what the preview showed to the confirmed command: what the
 //! plain face and the subcommands have in common. Pure.
 
-use super::command::{Answer, Command, OrphansRequest, StopRequest, SweepRequest};
+use super::command::{Answer, Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest};
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::receipt::{PlanRow, Receipt};
 
@@ -11,9 +11,8 @@ pub(super) fn rehearsal(command: &Command) -> Option<Command> {
     #[expect(clippy::wildcard_enum_match_arm, reason = "only these signal")]
     match command {
         Command::Stop(stop) if stop.dry_run != dry_run => Some(Command::Stop(StopRequest { dry_run, ..stop.clone() })),
-        Command::Restart(of) => {
-            let (session, end_kept) = (of.session.clone(), of.end_kept.clone());
-            Some(Command::Stop(StopRequest { session, dry_run, end_kept, ..StopRequest::default() }))
+        Command::Restart(of) if of.dry_run != dry_run => {
+            Some(Command::Restart(RestartRequest { dry_run, ..of.clone() }))
         }
         Command::Sweep(of) if of.dry_run != dry_run => Some(Command::Sweep(SweepRequest { dry_run, ..of.clone() })),
         Command::Orphans(of) if of.reap == Some(true) && of.dry_run != dry_run => {
@@ -78,7 +77,6 @@ pub(super) fn confirmed(mut command: Command, targets: Vec<Identity>) -> Command
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::command::RestartRequest;
 
     #[test]
     fn whatever_signals_is_rehearsed_and_a_rehearsal_is_not() {

@@ -216,7 +216,7 @@ fn results() -> Value {
         "hello": object(
             &json!({ "protocol": { "const": 1 }, "version": { "type": "string" }, "features": text(),
                 "inspector": { "enum": ["procfs", "ps", "none"] } }),
-            &json!({}),
+            &json!({ "ended": text() }),
         ),
         "launch": reference("launched"),
         "adopt": reference("launched"),
@@ -322,6 +322,7 @@ fn event() -> Value {
         ("exited", json!({ "exit_code": nullable("integer"), "signal": nullable("string") })),
         ("receipt", json!({ "receipt": reference("receipt") })),
         ("attention", json!({ "reason": text() })),
+        ("ended", json!({ "text": text() })),
         ("cookbook", json!({ "problem": nullable("string") })),
         ("lagged", json!({ "missed": { "type": "integer", "minimum": 1 } })),
     ];

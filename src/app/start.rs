@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use clap::{CommandFactory, Parser};
 use nix::sys::signal::{SigSet, Signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::args::{Action, Args};
 use super::cockpit::Bridge;
@@ -20,7 +21,7 @@ use super::paths::Paths;
 use super::runtime::{Runtime, Setup};
 use super::tui::job::{self, Link};
 use super::tui::keymap;
-use super::tui::{self, Cockpit, Memory, Notifier, OnStuck, Options, Theme, UiEvent, Wishes};
+use super::tui::{self, Cockpit, Memory, Notifier, OnStuck, Options, Outcome, Theme, UiEvent, Wishes};
 use super::{COCKPIT, LOG_WRITER, NVML, batch, cli, plain, schema};
 use crate::lifecycle::inspect::{Inspector, own_program};
 use crate::lifecycle::receipt::Receipt;
@@ -162,19 +163,13 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     let state_dir = paths.state_dir.clone();
     let runtime = Runtime::new(Setup { paths, config, inputs, inspector, server, attended: args.batch.is_none() })?;
     let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
-    let mut ended = Vec::new();
-    if launches {
-        // Before anything of this run exists: what earlier runs left is settled, and said.
-        let (report, swept) = runtime.reap();
-        tracing::info!(?report, "records of earlier runs");
-        ended.extend(report.ended);
-        for receipt in swept {
-            tracing::warn!(session = receipt.session, dead = ?receipt.dead, "a session of an earlier run was ended");
-            ended.push(format!("{}: left by an earlier run, ended now; {}", receipt.session, receipt.end()));
-        }
-    }
+    // Before anything of this run exists: what earlier runs left is settled, and said.
+    let ended = if launches { runtime.settle_earlier() } else { Vec::new() };
     let exit = match (&args.action, input) {
         (Some(action), _) => {
+            for line in &ended {
+                cli::note(line);
+            }
             if matches!(action, Action::Launch(_)) {
                 runtime.watch();
             }
@@ -252,7 +247,8 @@ fn show(
         });
     });
     let stuck = runtime.clone();
-    let on_stuck: OnStuck = Arc::new(move |_| {
+    let on_stuck: OnStuck = Arc::new(move |outcome| {
+        unseen(&stuck, outcome);
         let clean = stuck.close().iter().all(Receipt::is_clean);
         let exit = if clean { Exit::Failed } else { Exit::NotClean };
         #[expect(clippy::exit, reason = "the loop of the screen is stuck: nothing else ends the program")]
@@ -269,6 +265,9 @@ fn show(
         Options { theme, keys, escape: ui.escape, mouse: true, notifier, memory, link, on_stuck: Some(on_stuck) };
     let outcome = tui::run(&bridge, events, sender, options)
         .map_err(|error| AppError::new(ErrorKind::Io, format!("the screen ended: {error}")));
+    if let Ok(outcome) = outcome {
+        unseen(runtime, outcome);
+    }
     // Its view of tmux lets go before the program ends, or tmux would keep the client.
     bridge.select(None);
     let receipts = runtime.close();
@@ -284,6 +283,15 @@ fn show(
         cli::say(&super::report::receipt(receipt));
     }
     Ok(exit)
+}
+
+/// Has the next start tell what ends with a screen that nobody has left.
+fn unseen(runtime: &Runtime, outcome: Outcome) {
+    match outcome {
+        Outcome::Quit => {}
+        Outcome::Hangup => runtime.set_unseen_end("the terminal of its screen went away"),
+        Outcome::Terminate => runtime.set_unseen_end("its screen was asked to end"),
+    }
 }
 
 fn open_batch(path: &Path) -> Result<Box<dyn Read + Send>, AppError> {
@@ -376,9 +384,14 @@ fn signals(runtime: &Runtime) -> Receiver<()> {
     let (sender, receiver) = channel();
     keep_children();
     let runtime = runtime.clone();
-    if let Ok(mut signals) = signal_hook::iterator::Signals::new([1, 2, 15]) {
+    if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) {
         std::thread::spawn(move || {
-            for _ in signals.forever() {
+            for signal in signals.forever() {
+                match signal {
+                    SIGHUP => runtime.set_unseen_end("its manager was ended by HUP: its terminal went away"),
+                    SIGTERM => runtime.set_unseen_end("its manager was ended by TERM"),
+                    _ => {}
+                }
                 runtime.interrupt();
                 if sender.send(()).is_err() {
                     return;

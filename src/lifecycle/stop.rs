@@ -43,7 +43,7 @@ pub trait Host {
     ///
     /// # Errors
     /// When it could not get ready; the stop goes on and says so.
-    fn brace(&mut self) -> Result<(), String> {
+    fn prepare(&mut self) -> Result<(), String> {
         Ok(())
     }
 
@@ -135,7 +135,7 @@ pub fn stop(
     if let Err(error) = host.record(&records) {
         receipt.notes.push(format!("the captured identities could not be written down: {error}"));
     }
-    if let Err(error) = host.brace() {
+    if let Err(error) = host.prepare() {
         receipt.notes.push(format!("the host could not be made ready for the end of its processes: {error}"));
     }
     let deadline = order.timeout.map(|timeout| begun + timeout);

@@ -253,7 +253,8 @@ impl Tether {
         if let Some(adoption) = &self.adoption {
             self.validate_adoption(adoption)?;
         }
-        if self.workload.pgid <= 1 || self.workload.sid < 0 {
+        // A session of 0 is one that could not be read (ps(1) of the BSDs).
+        if self.workload.pgid <= 1 || self.workload.sid < 0 || self.workload.sid == 1 {
             return Err(format!("workload has the group {} and the session {}", self.workload.pgid, self.workload.sid));
         }
         let identities =
@@ -345,7 +346,7 @@ impl Tether {
             // Nobody has watched it without a gap, so that a number alone proves nothing.
             return Scope {
                 workload: Some(self.workload.identity.clone()).filter(|workload| panes.contains(workload)),
-                sid: Some(self.workload.sid).filter(|sid| *sid > 1),
+                sid: Some(self.workload.sid).filter(|sid| *sid != 0),
                 pgid: Some(self.workload.pgid),
                 panes,
                 known: self.known(),
@@ -356,7 +357,7 @@ impl Tether {
             workload: Some(self.workload.identity.clone()),
             warden: self.warden.clone(),
             front: self.front.clone(),
-            sid: Some(self.workload.sid).filter(|sid| *sid > 1),
+            sid: Some(self.workload.sid).filter(|sid| *sid != 0),
             pgid: Some(self.workload.pgid),
             marker: Some(self.marker.clone()),
             panes,

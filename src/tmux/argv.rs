@@ -83,9 +83,28 @@ pub fn keep_pane(pane: PaneId) -> Vec<OsString> {
     words(["set-option", "-p", "-t", &pane.to_string(), "remain-on-exit", "on"])
 }
 
-/// Takes [`keep_pane`] back: its window's option holds for the pane again.
-pub fn unkeep_pane(pane: PaneId) -> Vec<OsString> {
-    words(["set-option", "-p", "-u", "-t", &pane.to_string(), "remain-on-exit"])
+/// As [`keep_pane`], for many, until [`release_panes`]; that it is for a while is written down at the pane itself.
+pub fn keep_panes(panes: &[PaneId]) -> Vec<OsString> {
+    in_turn(panes, |pane| {
+        format!("set-option -p -t {pane} @cookbook-tui-kept 1 ; set-option -p -t {pane} remain-on-exit on")
+    })
+}
+
+/// Takes [`keep_panes`] back: its window's option holds for each pane again, and one whose program has ended meanwhile
+/// goes, as it would have.
+pub fn release_panes(panes: &[PaneId]) -> Vec<OsString> {
+    in_turn(panes, |pane| {
+        format!(
+            "set-option -p -u -t {pane} @cookbook-tui-kept ; set-option -p -u -t {pane} remain-on-exit ; \
+             if-shell -F -t {pane} '#{{pane_dead}}' 'kill-pane -t {pane}'"
+        )
+    })
+}
+
+/// Commands for each of some panes, in one call. None of the words needs quoting.
+fn in_turn(panes: &[PaneId], commands: impl Fn(PaneId) -> String) -> Vec<OsString> {
+    let all: Vec<_> = panes.iter().map(|pane| commands(*pane)).collect();
+    words(["if-shell", "-F", "1", &all.join(" ; ")])
 }
 
 /// `list-panes` of a session, for which of them stay.
@@ -355,7 +374,12 @@ mod tests {
         check(&panes_of_session(SessionId::new(1)), &format!("list-panes|-s|-t|$1|-F|{PANE_FORMAT}"));
         check(&panes_beside(PANE), &format!("list-panes|-t|%3|-F|{PANE_FORMAT}"));
         check(&keep_pane(PANE), "set-option|-p|-t|%3|remain-on-exit|on");
-        check(&unkeep_pane(PANE), "set-option|-p|-u|-t|%3|remain-on-exit");
+        let kept = "set-option -p -t %3 @cookbook-tui-kept 1 ; set-option -p -t %3 remain-on-exit on";
+        check(&keep_panes(&[PANE]), &format!("if-shell|-F|1|{kept}"));
+        assert!(keep_panes(&[PANE, PANE])[3].to_string_lossy().contains(&format!("{kept} ; {kept}")));
+        let released = "set-option -p -u -t %3 @cookbook-tui-kept ; set-option -p -u -t %3 remain-on-exit ; \
+            if-shell -F -t %3 '#{pane_dead}' 'kill-pane -t %3'";
+        check(&release_panes(&[PANE]), &format!("if-shell|-F|1|{released}"));
         check(&kept_panes(SessionId::new(1)), &format!("list-panes|-s|-t|$1|-F|{KEEPS_FORMAT}"));
         check(&resize_window(WindowId::new(2), 24, 80), "resize-window|-t|@2|-x|80|-y|24");
         check(&follow_clients(WindowId::new(2)), "set-option|-w|-u|-t|@2|window-size");

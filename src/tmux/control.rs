@@ -19,7 +19,6 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use crate::lifecycle::door::{self, Door};
-use crate::lifecycle::identity::Pid;
 use crate::lifecycle::kill::OwnChild;
 use crate::lifecycle::spawn::{End, start};
 
@@ -88,24 +87,21 @@ pub fn attach(
     runtime_dir: &Path,
 ) -> Result<(Client, Ear), TmuxError> {
     let door = Door::open(door::place(runtime_dir, 'r')).map_err(TmuxError::Io)?;
-    let by_relay = server.behind(door.path());
+    let by_relay = server.at_socket(door.path());
     let mut argv = by_relay.argv(argv::attach_control(*session, follow.into()), false);
     argv.insert(1, "-C".into());
     let mut child = start(&by_relay.spec(argv), End::Pipe, End::Pipe, End::Null).map_err(TmuxError::Io)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
-    let pid = i32::try_from(child.id()).ok().and_then(Pid::new);
     // From here on the child is ended whatever happens.
     let client = Client { stdin, child: Some(child), pending: VecDeque::new() };
-    let (Some(pid), socket) = (pid, server.socket_path()) else {
-        return Err(TmuxError::Io(io::ErrorKind::NotFound.into()));
-    };
-    let passes = move || {
+    let socket = server.socket_path();
+    let relay = move || {
         // The client says the same by its end.
-        if let Err(error) = relay::run(door, pid, &socket) {
-            tracing::debug!(%error, "the relay of a control-mode client ended");
+        if let Err(error) = relay::run(door, &socket) {
+            tracing::warn!(%error, "the relay of a control-mode client ended");
         }
     };
-    std::thread::Builder::new().name("relay".into()).spawn(passes).map_err(TmuxError::Io)?;
+    std::thread::Builder::new().name("relay".into()).spawn(relay).map_err(TmuxError::Io)?;
     let (Some(stdin), Some(stdout)) = (&client.stdin, stdout) else {
         return Err(TmuxError::Io(io::ErrorKind::BrokenPipe.into()));
     };

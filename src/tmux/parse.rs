@@ -27,8 +27,8 @@ pub const SESSION_FORMAT: &str = "#{pid} #{session_id} #{session_windows} #{sess
 /// The format that [`bell`] reads.
 pub const BELL_FORMAT: &str = "#{session_id} #{window_bell_flag}";
 
-/// The format that [`keeps`] reads.
-pub const KEEPS_FORMAT: &str = "#{pane_id} #{remain-on-exit}";
+/// The format that [`Keeping::parse`] reads.
+pub const KEEPS_FORMAT: &str = "#{pane_id} #{remain-on-exit} #{@cookbook-tui-kept} #{version}";
 
 /// The format that [`activity`] reads.
 pub const ACTIVITY_FORMAT: &str = "#{pid} #{session_id} #{window_activity} #{history_size} #{cursor_y} #{cursor_x}";
@@ -176,8 +176,7 @@ impl Created {
             pane: fields.next("pane_id")?,
             pane_pid: fields.pid("pane_pid")?,
             server_pid: fields.pid("pid")?,
-            // A name that says nothing of its age is taken for new.
-            version: fields.next::<String>("version").map(|word| word.parse().unwrap_or(Version::Unnumbered(word)))?,
+            version: fields.version()?,
         };
         fields.end()?;
         Ok(created)
@@ -284,12 +283,32 @@ pub fn bell(row: &[u8]) -> Result<(SessionId, bool), ParseError> {
     Ok(rang)
 }
 
-/// Reads one row of [`KEEPS_FORMAT`]: a pane, and whether it stays when its program has ended.
-pub fn keeps(row: &[u8]) -> Result<(PaneId, bool), ParseError> {
-    let mut fields = Fields::new("pane", row)?;
-    let keeps = (fields.next("pane_id")?, fields.next::<String>("remain-on-exit")? == "on");
-    fields.end()?;
-    Ok(keeps)
+/// What becomes of a pane when its program ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Keeping {
+    /// The pane.
+    pub pane: PaneId,
+    /// It goes, and takes its window along where it is the last one.
+    pub goes: bool,
+    /// It stays because a stop has said so: one that was interrupted, or that is under way.
+    pub kept_for_a_stop: bool,
+    /// The server.
+    pub version: Version,
+}
+
+impl Keeping {
+    /// Reads one row of [`KEEPS_FORMAT`].
+    pub fn parse(row: &[u8]) -> Result<Self, ParseError> {
+        let mut fields = Fields::new("pane", row)?;
+        let keeping = Self {
+            pane: fields.next("pane_id")?,
+            goes: fields.raw("remain-on-exit")? == "off",
+            kept_for_a_stop: fields.raw("@cookbook-tui-kept")? == "1",
+            version: fields.version()?,
+        };
+        fields.end()?;
+        Ok(keeping)
+    }
 }
 
 /// Reads one row of [`ACTIVITY_FORMAT`]: the server, a session, and numbers that change whenever one of its panes prints.
@@ -352,6 +371,15 @@ impl<'a> Fields<'a> {
         let (raw, rest) = end.map_or((rest, None), |end| (&rest[..end], Some(&rest[end + 1..])));
         self.rest = rest;
         Ok(raw)
+    }
+
+    /// A name that says nothing of its age is taken for new.
+    fn version(&mut self) -> Result<Version, ParseError> {
+        let word = self.raw("version")?;
+        if word.is_empty() || word.contains(char::is_control) {
+            return Err(self.bad("version"));
+        }
+        Ok(word.parse().unwrap_or_else(|_| Version::Unnumbered(word.to_owned())))
     }
 
     fn next<T: std::str::FromStr>(&mut self, field: &str) -> Result<T, ParseError> {

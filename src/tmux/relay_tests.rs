@@ -6,17 +6,17 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::lifecycle::door::{self, Door};
-use crate::lifecycle::identity::Pid;
 use crate::lifecycle::tree::Captured;
 
 use super::argv::Follow;
 use super::control::{Heard, attach};
-use super::relay::{Introduction, run};
+use super::relay::{Identify, run};
 use super::rig::{Rig, eventually};
 
 const FLAGS: u32 = 100;
@@ -57,19 +57,19 @@ fn say(client: &UnixStream, bytes: &[u8], descriptor: Option<&File>) {
 
 /// Returns what comes to a server with each read, and the contents of the files whose descriptors come along.
 fn reads(server: &UnixStream) -> Vec<(Vec<u8>, Vec<String>)> {
-    let mut reads = Vec::new();
-    loop {
-        let mut read = Introduction::default();
-        if read.listen(server).unwrap() == 0 {
-            return reads;
-        }
-        let texts = read.descriptors.into_iter().map(|descriptor| {
-            let mut text = String::new();
-            File::from(descriptor).read_to_string(&mut text).unwrap();
-            text
-        });
-        reads.push((read.bytes, texts.collect()));
-    }
+    let mut identify = Identify::default();
+    while identify.read(server).unwrap() > 0 {}
+    let text = |descriptor| {
+        let mut text = String::new();
+        File::from(descriptor).read_to_string(&mut text).unwrap();
+        text
+    };
+    let reads = identify.reads.into_iter().filter(|(bytes, _)| !bytes.is_empty());
+    reads.map(|(bytes, descriptors)| (bytes, descriptors.into_iter().map(text).collect())).collect()
+}
+
+fn soon() -> Instant {
+    Instant::now() + Duration::from_secs(5)
 }
 
 /// Has bytes handed on, of which each part may bring a file with a text; returns what the server reads.
@@ -84,9 +84,9 @@ fn handed_on(parts: &[(&[u8], Option<&str>)]) -> Vec<(Vec<u8>, Vec<String>)> {
         });
         say(&near, bytes, file.as_ref());
     }
-    let introduction = Introduction::receive(&far, Duration::from_secs(2)).unwrap();
+    let identify = Identify::receive(&far, soon()).unwrap();
     let (server, ours) = UnixStream::pair().unwrap();
-    introduction.hand_on(&ours).unwrap();
+    identify.hand_on(&ours).unwrap();
     drop(ours);
     reads(&server)
 }
@@ -111,37 +111,66 @@ fn what_makes_a_control_client_comes_with_the_end() {
 }
 
 #[test]
-fn an_introduction_of_another_form_is_handed_on_as_it_came() {
+fn what_has_another_form_is_handed_on_as_it_came() {
     for filler in [0, 0x70] {
-        let strange = [message(LONG_FLAGS, 0, b"long"), vec![filler; 40]].concat();
-        assert_eq!(handed_on(&[(&strange, Some("x"))]), vec![(strange, vec!["x".to_owned()])]);
+        let first = [message(LONG_FLAGS, 0, b"long"), message(STDIN, OLD_MARK, b"")].concat();
+        let strange = vec![filler; 40];
+        let sent = handed_on(&[(&first, Some("x")), (&strange, Some("y"))]);
+        assert_eq!(sent, vec![(first, vec!["x".to_owned()]), (strange, vec!["y".to_owned()])]);
     }
+}
+
+/// A descriptor that no message speaks of, and a message whose descriptor is missing: nobody can tell whose is whose.
+#[test]
+fn descriptors_that_do_not_fit_are_handed_on_as_they_came() {
+    let (long, done) = (message(LONG_FLAGS, 0, b"long"), message(DONE, 0, b""));
+    let sent = handed_on(&[(&long, Some("x")), (&done, None)]);
+    assert_eq!(sent, vec![(long.clone(), vec!["x".to_owned()]), (done.clone(), Vec::new())]);
+    let marked = message(STDIN, NEW_MARK, b"");
+    let all = [&marked[..], &long, &done].concat();
+    assert_eq!(handed_on(&[(&all, None)]), vec![(all, Vec::new())]);
 }
 
 #[test]
 fn who_leaves_or_falls_silent_on_the_way_is_not_handed_on() {
     let (near, far) = UnixStream::pair().unwrap();
     say(&near, &message(LONG_FLAGS, 0, b"long")[..19], None);
-    let silent = Introduction::receive(&far, Duration::from_millis(50)).unwrap_err();
+    let silent = Identify::receive(&far, Instant::now() + Duration::from_millis(50)).unwrap_err();
     assert_eq!(silent.kind(), std::io::ErrorKind::TimedOut);
     drop(near);
-    let left = Introduction::receive(&far, Duration::from_secs(2)).unwrap_err();
+    let left = Identify::receive(&far, soon()).unwrap_err();
     assert_eq!(left.kind(), std::io::ErrorKind::UnexpectedEof);
 }
 
-fn me() -> Pid {
-    Pid::new(i32::try_from(std::process::id()).unwrap()).unwrap()
+/// A manager that tidies up looks whether anybody listens.
+#[test]
+fn who_only_looks_is_no_client() {
+    let rig = Rig::new();
+    let created = rig.idle("one");
+    let door = Door::open(door::place(rig.dir.path(), 'r')).unwrap();
+    drop(UnixStream::connect(door.path()).unwrap());
+    let path = door.path().to_owned();
+    let socket = rig.server.socket_path();
+    let relay = std::thread::spawn(move || run(door, &socket));
+    let mut client = std::process::Command::new("tmux");
+    client.arg("-S").arg(&path).args(["-C", "attach", "-t", &created.session.to_string()]);
+    let mut client = client.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    eventually("the client is attached", || rig.server.pane(&created.pane).unwrap().attached == 1);
+    drop(client.stdin.take());
+    assert!(client.wait().unwrap().success());
+    relay.join().unwrap().unwrap();
+    assert!(!path.exists());
 }
 
 #[test]
-fn nobody_but_the_client_is_let_in() {
+fn a_client_is_not_waited_for_where_there_is_no_server() {
     let rig = Rig::new();
-    rig.idle("one");
     let door = Door::open(door::place(rig.dir.path(), 'r')).unwrap();
-    let mut stranger = UnixStream::connect(door.path()).unwrap();
-    let refused = run(door, Pid::new(1).unwrap(), &rig.server.socket_path()).unwrap_err();
-    assert_eq!(refused.kind(), std::io::ErrorKind::PermissionDenied);
-    assert_eq!(stranger.read(&mut [0; 8]).unwrap(), 0);
+    let mut client = UnixStream::connect(door.path()).unwrap();
+    client.write_all(&message(DONE, 0, b"")).unwrap();
+    let refused = run(door, &rig.server.socket_path()).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::NotFound);
+    assert_eq!(client.read(&mut [0; 8]).unwrap(), 0);
 }
 
 /// tmux/tmux#4980 and #5004: a server of 3.3a falls when a session is made here, and when the client leaves here.
@@ -153,15 +182,16 @@ fn a_client_that_takes_long_to_introduce_itself_harms_nobody() {
         let door = Door::open(door::place(rig.dir.path(), 'r')).unwrap();
         let mut client = UnixStream::connect(door.path()).unwrap();
         let socket = rig.server.socket_path();
-        let relay = std::thread::spawn(move || run(door, me(), &socket));
+        let relay = std::thread::spawn(move || run(door, &socket));
         client.write_all(&message(LONG_FLAGS, 0, &CONTROL.to_ne_bytes())).unwrap();
         std::thread::sleep(Duration::from_millis(50));
         if !leaves {
             let created = rig.idle("two");
             let _closed = rig.server.kill_session(&created.session, created.server_pid, &Captured::blind()).unwrap();
         }
-        drop(client);
-        assert!(relay.join().unwrap().is_err());
+        // Not waited for: another client may come until it is late.
+        drop((client, relay));
+        std::thread::sleep(Duration::from_millis(50));
         assert_eq!(rig.server.answering_pid().unwrap(), server);
     }
 }

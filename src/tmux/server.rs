@@ -19,7 +19,7 @@ use super::argv::{self, Capture, Global, NewSession};
 use super::error::{Complaint, TmuxError, classify};
 use super::ids::{PaneId, SessionId, WindowId};
 use super::keys::Key;
-use super::parse::{self, Created, PaneRow, SessionRow};
+use super::parse::{self, Created, Keeping, PaneRow, SessionRow};
 use super::socket::{self, Probe, SocketRef};
 use super::version::Version;
 
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// Returns the same server reached by way of another socket, which somebody passes on from.
-    pub(super) fn behind(&self, socket: &Path) -> Self {
+    pub(super) fn at_socket(&self, socket: &Path) -> Self {
         Self { socket: SocketRef::Path(socket.to_owned()), ..self.clone() }
     }
 
@@ -232,30 +232,44 @@ impl Server {
         self.call(argv::keep_pane(*pane)).map(drop)
     }
 
-    /// Has the panes of a session stay when their programs end, where it has several, and returns those that would
-    /// not have stayed. To be called before they are ended.
+    /// Has the panes of a session stay when their programs end, where it has several, until [`Self::release_panes`] or
+    /// until the session is closed. To be called before the programs are ended.
     ///
     /// When the last panes of a session go at once, a server to which any control-mode client is attached falls with
     /// all of its sessions: it tells of the window that has become the current one after that has gone, too (3.3a;
-    /// tmux/tmux#5243).
-    pub fn keep_panes(&self, session: &SessionId) -> Result<Vec<PaneId>, TmuxError> {
-        let panes = parse::rows(&self.call(argv::kept_panes(*session))?, parse::keeps)?;
-        if panes.len() < 2 {
-            return Ok(Vec::new());
-        }
-        let goes = panes.into_iter().filter_map(|(pane, stays)| (!stays).then_some(pane));
-        goes.filter_map(|pane| match self.keep_pane(&pane) {
-            Ok(()) => Some(Ok(pane)),
-            Err(TmuxError::NoPane(_)) => None,
-            Err(error) => Some(Err(error)),
+    /// tmux/tmux#5243). One that may not keep panes ([`Version::may_keep_panes`]) is left as it is.
+    pub fn keep_panes(&self, session: &SessionId) -> Result<(), TmuxError> {
+        self.each_pane(*session, |panes| {
+            let falls = panes.len() > 1 && panes.iter().all(|pane| pane.version.may_keep_panes());
+            let goes = panes.iter().filter(|pane| falls && pane.goes).map(|pane| pane.pane).collect();
+            (goes, argv::keep_panes)
         })
-        .collect()
     }
 
-    /// Takes [`Self::keep_panes`] back for panes that are still there.
-    pub fn unkeep_panes(&self, panes: &[PaneId]) {
-        for pane in panes {
-            drop(self.call(argv::unkeep_pane(*pane)));
+    /// Takes [`Self::keep_panes`] back, also one whose caller was killed.
+    pub fn release_panes(&self, session: &SessionId) -> Result<(), TmuxError> {
+        self.each_pane(*session, |panes| {
+            let kept = panes.iter().filter(|pane| pane.kept_for_a_stop).map(|pane| pane.pane).collect();
+            (kept, argv::release_panes)
+        })
+    }
+
+    /// Does something with some panes of a session, in one call; again, where one of them has gone meanwhile.
+    fn each_pane(
+        &self,
+        session: SessionId,
+        plan: impl Fn(&[Keeping]) -> (Vec<PaneId>, fn(&[PaneId]) -> Vec<OsString>),
+    ) -> Result<(), TmuxError> {
+        let until = Instant::now() + DEADLINE;
+        loop {
+            let (panes, command) = plan(&parse::rows(&self.call(argv::kept_panes(session))?, Keeping::parse)?);
+            if panes.is_empty() {
+                return Ok(());
+            }
+            match self.call(command(&panes)) {
+                Err(TmuxError::NoPane(_)) if Instant::now() < until => {}
+                result => return result.map(drop),
+            }
         }
     }
 

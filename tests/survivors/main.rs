@@ -49,6 +49,7 @@ mod chaos;
 mod clock;
 mod cookbook;
 mod crash;
+mod earlier;
 mod escapees;
 #[cfg(feature = "failpoints")]
 mod failpoints;

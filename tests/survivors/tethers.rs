@@ -65,6 +65,7 @@ fn spoiled(world: &World, sound: &Value) -> Vec<(PathBuf, Fate)> {
         (with("/workload/pgid", json!(0)), Fate::LeftAlone),
         (with("/workload/pgid", json!(1)), Fate::LeftAlone),
         (with("/workload/pgid", json!(-1)), Fate::LeftAlone),
+        (with("/workload/sid", json!(1)), Fate::LeftAlone),
         (with("/not_after", json!(-5.0)), Fate::LeftAlone),
         (with("/not_after", json!(0)), Fate::LeftAlone),
         (raw(&not_after, "\"not_after\":NaN"), Fate::LeftAlone),

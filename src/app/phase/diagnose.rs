@@ -145,7 +145,7 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
         Cause::BadFlag => bad_flag(evidence, what),
         Cause::BadValue => {
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-            (format!("it does not take the value of {}{why}", what.unwrap_or("an option")), None)
+            (format!("it does not take the value of {}{why}", what.unwrap_or("an option")), help(evidence))
         }
         Cause::Gated => {
             let detail = format!("the hub does not let it have{}: log in and accept its terms", named(evidence, what));
@@ -162,8 +162,11 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
         Cause::MissingCommand => {
             let what = what.map(str::to_owned).or_else(|| first_word(evidence.command)).unwrap_or_default();
             let install = evidence.served.and_then(|served| served.server.package()).map(pip);
-            let suggestion = install.map(|command| Suggestion::before("install it", command));
-            (format!("the command {what:?} was not found"), suggestion)
+            let suggestion = install.map_or_else(
+                || Suggestion::words("install it, or name it by its whole path"),
+                |command| Suggestion::before("install it", command),
+            );
+            (format!("the command {what:?} was not found"), Some(suggestion))
         }
         Cause::CpuTooOld => (
             "it uses an instruction that this CPU does not have".to_owned(),
@@ -177,7 +180,9 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
             )
         }
         Cause::Unresolved if evidence.served.is_some_and(|served| served.offline) => offline(evidence),
-        Cause::Unresolved => (format!("it found no{}", named(evidence, None)), None),
+        Cause::Unresolved => {
+            (format!("it found no{}", named(evidence, None)), Some(Suggestion::words("check the name of the model")))
+        }
         Cause::Died => (why.map_or_else(|| nothing_said(evidence), |why| format!("it says: {why}")), None),
     };
     // Names of files, repositories and programs are not ours, and may hold secrets.
@@ -260,11 +265,28 @@ fn bad_file(evidence: &Evidence<'_>, what: Option<&str>, why: Option<&str>) -> (
 
 fn bad_flag(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
     let Some(flag) = what else {
-        return ("it does not take one of its options (exit status 2)".to_owned(), None);
+        return ("it does not take one of its options (exit status 2)".to_owned(), help(evidence));
     };
     let changed = without_option(evidence.command, flag, true);
     let suggestion = changed.map(|command| Suggestion::with(format!("leave {flag} out"), Some(command)));
     (format!("it does not know the option {flag}"), suggestion)
+}
+
+/// What the program says of its options, to be asked before it is started again.
+fn help(evidence: &Evidence<'_>) -> Option<Suggestion> {
+    let words = words(evidence.command)?;
+    let is_subcommand = |word: &String| word.bytes().all(|byte| byte.is_ascii_lowercase());
+    let count = match words.get(1) {
+        Some(option)
+            if option == "-m" && words[0].rsplit('/').next().is_some_and(|name| name.starts_with("python")) =>
+        {
+            3
+        }
+        Some(word) if is_subcommand(word) => 2,
+        Some(_) | None => 1,
+    };
+    let argv = words.into_iter().take(count).chain(["--help".to_owned()]).collect();
+    Some(Suggestion::before("see which options and values it takes", CommandLine::Argv(argv)))
 }
 
 fn offline(evidence: &Evidence<'_>) -> (String, Option<Suggestion>) {
@@ -313,11 +335,16 @@ fn pip(package: &str) -> CommandLine {
 }
 
 fn first_word(command: &CommandLine) -> Option<String> {
+    words(command)?.into_iter().next()
+}
+
+/// Returns the program and its arguments; of a line for a shell those of its first command, without variables.
+fn words(command: &CommandLine) -> Option<Vec<String>> {
     match command {
-        CommandLine::Argv(argv) => argv.first().cloned(),
+        CommandLine::Argv(argv) => Some(argv.clone()),
         CommandLine::Line(line) => {
             let words = commands(line).into_iter().next()?;
-            words.into_iter().find(|word| !word.contains('='))
+            Some(words.into_iter().skip_while(|word| word.contains('=')).collect())
         }
     }
 }

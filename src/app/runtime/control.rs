@@ -102,19 +102,24 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Removes the sockets of managers that were killed, of all kinds: nobody listens there any more.
+/// Removes the sockets of managers that were killed: nobody listens there any more.
 fn tidy(runtime_dir: &Path) {
     for entry in fs::read_dir(runtime_dir).into_iter().flatten().flatten() {
         let is_socket = entry.file_type().is_ok_and(|kind| kind.is_socket());
-        let old = entry.metadata().and_then(|metadata| metadata.modified()).ok();
-        // Between bind(2) and listen(2) nobody listens either.
-        let old = old.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > Duration::from_secs(60));
-        let ours = entry.file_name().as_bytes().first().is_some_and(|initial| b"cgr".contains(initial));
-        if ours && is_socket && old {
-            let refused = UnixStream::connect(entry.path()).err();
-            if refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
-                fs::remove_file(entry.path()).ok();
+        let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok();
+        let age = changed.and_then(|at| at.elapsed().ok()).filter(|_| is_socket).unwrap_or_default();
+        let left = match entry.file_name().as_bytes().first() {
+            // Between bind(2) and listen(2) nobody listens either.
+            Some(b'c') if age > Duration::from_secs(60) => {
+                let refused = UnixStream::connect(entry.path()).err();
+                refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
             }
+            // A door is open for seconds; whoever knocks is taken for the one that is expected.
+            Some(b'g' | b'r') => age > Duration::from_secs(86_400),
+            _ => false,
+        };
+        if left {
+            fs::remove_file(entry.path()).ok();
         }
     }
 }

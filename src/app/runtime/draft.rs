@@ -29,10 +29,8 @@ impl Inner {
             self.request_of(&session)?
         };
         let dry_run = asked.dry_run == Some(true);
-        if asked.launch.is_some() || dry_run {
-            // Nobody is stopped for a launch that cannot come true.
-            self.check_launch(&request, Some(&session))?;
-        }
+        // Nobody is stopped for a launch that cannot come true.
+        self.check_launch(&request, Some(&session))?;
         let end_kept = asked.end_kept.as_deref().unwrap_or_default();
         let how = How { confirm: asked.confirm.as_deref(), end_kept, dry_run, ..How::default() };
         let receipt = self.end(&session, how)?;

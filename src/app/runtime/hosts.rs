@@ -18,7 +18,7 @@ use crate::lifecycle::tree::{Captured, Scope};
 use crate::lifecycle::verdict::VerdictKind;
 use crate::tmux::parse::{PaneRow, PaneState};
 use crate::tmux::server::Closed;
-use crate::tmux::{PaneId, Probe, Server, SessionId, SocketRef, TmuxError};
+use crate::tmux::{Probe, Server, SessionId, SocketRef, TmuxError};
 
 /// A session as a stop sees it.
 pub(super) struct SessionHost<'a> {
@@ -33,17 +33,28 @@ pub(super) struct SessionHost<'a> {
     pub(super) asked: bool,
     /// Ends those that the recipe only reports, too: for this stop; the record keeps what the recipe says.
     pub(super) end_escapees: bool,
-    /// Panes that stay for this stop only.
-    pub(super) kept_panes: Vec<PaneId>,
+    /// Panes in which something runs, as last asked.
+    pub(super) running_panes: usize,
 }
 
 impl SessionHost<'_> {
-    /// Takes `brace` back, where the session was not closed in the end.
-    pub(super) fn unbrace(&mut self) {
-        let panes = std::mem::take(&mut self.kept_panes);
-        if let Some(record) = &self.tether.tmux {
-            server_of(self.inner, record).unkeep_panes(&panes);
+    /// Takes `prepare` back, where the session was not closed in the end.
+    pub(super) fn release(&mut self) {
+        if let Err(error) = self.ask(Server::release_panes) {
+            self.notes.push(format!("its panes may stay when their programs end (remain-on-exit): {error}"));
         }
+    }
+
+    /// Has its tmux server do something with the session; nothing where either is gone.
+    fn ask(&self, what: impl FnOnce(&Server, &SessionId) -> Result<(), TmuxError>) -> Result<(), String> {
+        let Some(record) = &self.tether.tmux else { return Ok(()) };
+        let server = match server_state(self.inner, record) {
+            ServerState::There(server) => server,
+            ServerState::Gone => return Ok(()),
+            ServerState::Unknown(why) => return Err(why),
+        };
+        let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
+        what(&server, &session).or_else(|error| if error.is_absence() { Ok(()) } else { Err(error.to_string()) })
     }
 }
 
@@ -72,6 +83,7 @@ impl Host for SessionHost<'_> {
                 roots
             }
         };
+        self.running_panes = panes.len();
         let mut scope = self.tether.scope(panes);
         scope.report_escapees &= !self.end_escapees;
         Ok(scope)
@@ -89,16 +101,8 @@ impl Host for SessionHost<'_> {
         Ok(())
     }
 
-    fn brace(&mut self) -> Result<(), String> {
-        let Some(record) = &self.tether.tmux else { return Ok(()) };
-        let ServerState::There(server) = server_state(self.inner, record) else { return Ok(()) };
-        let session: SessionId = record.session_id.parse().map_err(|error| format!("{error}"))?;
-        match server.keep_panes(&session) {
-            Ok(panes) => self.kept_panes = panes,
-            Err(error) if error.is_absence() => {}
-            Err(error) => return Err(error.to_string()),
-        }
-        Ok(())
+    fn prepare(&mut self) -> Result<(), String> {
+        if self.running_panes > 1 { self.ask(Server::keep_panes) } else { Ok(()) }
     }
 
     fn hang_up(&mut self, captured: &Captured) -> Result<(), String> {

@@ -104,6 +104,10 @@ pub(crate) struct Inner {
     inspector: Inspector,
     server: Server,
     attended: bool,
+    /// Why this run ends without anybody who looks: its receipts are kept for the next one to tell.
+    unseen_end: OnceLock<&'static str>,
+    /// What was told of earlier runs.
+    earlier: Mutex<Vec<String>>,
     /// When this run began, on `CLOCK_BOOTTIME`: what asked for attention before is shown, and is no news.
     began: f64,
     store: Store,
@@ -188,6 +192,8 @@ impl Runtime {
             providing: Mutex::default(),
             gpu: Mutex::default(),
             nvidia: Mutex::default(),
+            unseen_end: OnceLock::new(),
+            earlier: Mutex::default(),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             sockets: Mutex::default(),
@@ -205,9 +211,12 @@ impl Runtime {
         Ok(runtime)
     }
 
-    /// Sweeps the records that earlier runs left, before anything of this run exists.
-    pub fn reap(&self) -> (super::command::ReapReport, Vec<crate::lifecycle::receipt::Receipt>) {
-        self.inner.reap()
+    /// Settles what earlier runs left, before anything of this run exists, and returns a line for each session of
+    /// whose end this run has learned. `hello` says the same.
+    pub fn settle_earlier(&self) -> Vec<String> {
+        let ends = self.inner.reap().told();
+        self.inner.remember(&ends);
+        ends.iter().map(ToString::to_string).collect()
     }
 
     /// Starts the threads that watch for exits, look at the process table every second, follow the servers and
@@ -293,6 +302,11 @@ impl Runtime {
         self.inner.closing.store(true, Ordering::SeqCst);
         self.inner.look_soon();
         self.inner.changed();
+    }
+
+    /// Says that this run ends and nobody looks any more, and why: what ends with it is told by the next start.
+    pub fn set_unseen_end(&self, why: &'static str) {
+        self.inner.unseen_end.set(why).ok();
     }
 
     /// Ends all subscriptions; what was published before still arrives.

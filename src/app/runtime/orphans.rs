@@ -68,7 +68,7 @@ impl Inner {
         let quarantined = self.lock().quarantined.clone();
         let reaped = wish == Wish::Reap && request.dry_run != Some(true);
         if reaped && only.is_none() {
-            report.ended = self.tell_ended();
+            report.ended = self.take_ended().iter().map(ToString::to_string).collect();
             self.dismiss_oldest();
         }
         let cookbook = if only.is_none() { self.claims() } else { Vec::new() };

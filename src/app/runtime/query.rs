@@ -1,5 +1,6 @@
 //! Questions and typing: list, tree, screen, logs, send, resize, hello.
 
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
@@ -46,12 +47,17 @@ impl Inner {
             "cookbook",
             "notify",
         ];
-        Answer::Hello(json!({
+        let mut hello = json!({
             "protocol": PROTOCOL,
             "version": env!("CARGO_PKG_VERSION"),
             "features": features,
             "inspector": self.inspector.kind().name(),
-        }))
+        });
+        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        if !earlier.is_empty() {
+            hello["ended"] = json!(*earlier);
+        }
+        Answer::Hello(hello)
     }
 
     pub(super) fn list(&self) -> Vec<SessionRow> {
@@ -332,7 +338,14 @@ impl Inner {
     }
 
     pub(super) fn logs(&self, reference: &str, tail: Option<usize>) -> Result<Vec<String>, AppError> {
-        let session = self.find(reference)?;
+        let session = match self.find(reference) {
+            Ok(session) => session,
+            // A log outlives its session for a while.
+            Err(error) if is_session_id(reference) && self.store.log_path(reference).exists() => {
+                return log_lines(&self.store.log_path(reference), tail).map_err(|_| error);
+            }
+            Err(error) => return Err(error),
+        };
         if session.tether().adoption.is_some() {
             // It was never told to write a log: what its terminal remembers is all there is.
             let mut lines: Vec<String> =
@@ -342,15 +355,18 @@ impl Inner {
             lines.drain(..tail.map_or(0, |tail| lines.len().saturating_sub(tail)));
             return Ok(lines);
         }
-        let bytes = crate::pty::read_log(&self.store.log_path(&session.id)).map_err(|error| {
-            AppError::new(ErrorKind::Io, format!("failed to read the log of {}: {error}", session.id))
-        })?;
-        let mut lines = crate::text::plain_lines(&bytes);
-        if let Some(tail) = tail {
-            lines.drain(..lines.len().saturating_sub(tail));
-        }
-        Ok(lines)
+        log_lines(&self.store.log_path(&session.id), tail)
+            .map_err(|error| AppError::new(ErrorKind::Io, format!("failed to read the log of {}: {error}", session.id)))
     }
+}
+
+/// Returns the lines of a log, or the last of them.
+fn log_lines(path: &Path, tail: Option<usize>) -> io::Result<Vec<String>> {
+    let mut lines = crate::text::plain_lines(&crate::pty::read_log(path)?);
+    if let Some(tail) = tail {
+        lines.drain(..lines.len().saturating_sub(tail));
+    }
+    Ok(lines)
 }
 
 /// Returns everybody of the last look: the members, and whoever could not be bound.

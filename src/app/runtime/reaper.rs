@@ -2,7 +2,8 @@
 //!
 //! It fails open: a record that cannot be dealt with stays, is counted, and is shown.
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::Inner;
@@ -13,6 +14,7 @@ use super::stopper::How;
 use crate::app::command::ReapReport;
 use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::leaf::Leaf;
@@ -20,7 +22,7 @@ use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::rows::marked;
 use crate::lifecycle::store::read_json;
-use crate::lifecycle::tether::Tether;
+use crate::lifecycle::tether::{ExitRecord, Last, Tether};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// Time between two sweeps of a long-lived manager.
@@ -35,17 +37,61 @@ pub(super) fn start(inner: &Arc<Inner>) {
         loop {
             std::thread::sleep(EVERY);
             let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) else { return };
-            inner.reap();
+            // What was ended here has a receipt that tells it.
+            let Swept { ended, .. } = inner.reap();
+            inner.remember(&ended);
+            for End { session, text } in ended {
+                inner.publish(Event::Ended { session, text });
+            }
         }
     });
+}
+
+/// The end of a session of an earlier run, as it is to be told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct End {
+    session: String,
+    text: String,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.session, self.text)
+    }
+}
+
+/// What a sweep of the records has found, and done.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    /// Sessions that had ended before.
+    pub(super) ended: Vec<End>,
+    /// What was left of others, and ended now.
+    pub(super) receipts: Vec<Receipt>,
+}
+
+impl Swept {
+    /// Returns everything that is to be told at a start.
+    pub(super) fn told(self) -> Vec<End> {
+        let by_us = self.receipts.into_iter().map(|receipt| {
+            let text = format!("left by an earlier run; {}", receipt.end());
+            End { session: receipt.session, text }
+        });
+        by_us.chain(self.ended).collect()
+    }
 }
 
 /// How old an empty cgroup must be: a launch makes one a moment before its workload is in it.
 const TIDY: Duration = Duration::from_secs(10);
 
 impl Inner {
-    /// Sweeps all records once; returns the counters and what was torn down.
-    pub(super) fn reap(self: &Arc<Self>) -> (ReapReport, Vec<Receipt>) {
+    /// Keeps for `hello` what was told of earlier runs.
+    pub(super) fn remember(&self, ends: &[End]) {
+        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        earlier.extend(ends.iter().map(ToString::to_string));
+    }
+
+    /// Sweeps all records once.
+    pub(super) fn reap(self: &Arc<Self>) -> Swept {
         self.store.remove_unfinished();
         self.store.remove_old_logs();
         self.take_in();
@@ -54,14 +100,15 @@ impl Inner {
         }
         let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
         report.quarantined = self.lock().quarantined.len();
-        let mut swept = Vec::new();
+        let mut swept = Swept::default();
         for session in self.all() {
             if session.pty.is_some() || session.state().settled || session.state().borrowed {
                 continue;
             }
             report.seen += 1;
             let tether = session.tether();
-            match decide(&self.view(&tether)) {
+            let view = self.view(&tether);
+            match decide(&view) {
                 Decision::Keep => {
                     report.kept += 1;
                     self.sample_one(&session);
@@ -72,16 +119,33 @@ impl Inner {
                 | Decision::Unverifiable
                 | Decision::Failed
                 | Decision::Quarantine) => {
-                    if let Err(error) = self.reap_one(&session, other, How::default(), &mut report, &mut swept) {
-                        tracing::warn!(session = session.id, %error, "a record could not be swept");
-                        report.unverifiable += 1;
+                    let text = self.how_it_ended(&tether, view.same_boot);
+                    match self.reap_one(&session, other, How::default(), &mut report, &mut swept.receipts) {
+                        // What this run has launched itself was told when it ended.
+                        Ok(()) if self.lock().by_id.contains_key(&session.id) || tether.spawner == self.me => {}
+                        Ok(()) => swept.ended.push(End { session: session.id.clone(), text }),
+                        Err(error) => {
+                            tracing::warn!(session = session.id, %error, "a record could not be swept");
+                            report.unverifiable += 1;
+                        }
                     }
                 }
             }
         }
-        report.ended = self.tell_ended();
+        swept.ended.extend(self.take_ended());
+        report.ended = swept.ended.iter().map(ToString::to_string).collect();
+        if !swept.ended.is_empty() || !swept.receipts.is_empty() {
+            tracing::info!(?report, "records of earlier runs");
+        }
         self.dismiss_oldest();
-        (report, swept)
+        swept
+    }
+
+    /// Says how a session ended of which nothing is left, from what was written down of it.
+    fn how_it_ended(&self, tether: &Tether, same_boot: bool) -> String {
+        let id = &tether.session;
+        let receipt = read_json::<Receipt>(&self.store.receipt_path(id)).ok().flatten();
+        told_end(same_boot, receipt.as_ref(), tether.last.as_ref(), self.store.exit(id).as_ref())
     }
 
     /// Dismisses the oldest sessions that are over, of this run and of earlier ones, where too many are kept to be
@@ -239,21 +303,59 @@ impl Inner {
         })
     }
 
-    /// Says which sessions their wardens ended while nobody watched, and forgets what was kept to say so.
-    pub(super) fn tell_ended(&self) -> Vec<String> {
-        let mut told = Vec::new();
+    /// Returns which sessions were ended while nobody watched, and forgets what was kept to say so.
+    pub(super) fn take_ended(&self) -> Vec<End> {
+        let mut ended = Vec::new();
         for session in self.store.receipts() {
-            // Whoever holds the lock is writing it right now.
-            let free = self.store.lock(&session, Duration::ZERO).is_ok();
-            if !free || self.store.tether_path(&session).exists() || self.lock().by_id.contains_key(&session) {
+            // Whoever holds the lock is writing it right now, or telling it.
+            let Ok(_lock) = self.store.lock(&session, Duration::ZERO) else { continue };
+            if self.store.tether_path(&session).exists() || self.lock().by_id.contains_key(&session) {
                 continue;
             }
             if let Ok(Some(receipt)) = read_json::<Receipt>(&self.store.receipt_path(&session)) {
-                let why = receipt.notes.first().cloned().unwrap_or_else(|| "it was stopped".into());
-                told.push(format!("{session}: {why}; {}", receipt.end()));
+                ended.push(End { session: session.clone(), text: told_end(true, Some(&receipt), None, None) });
             }
             self.store.forget(&session);
         }
-        told
+        ended
+    }
+}
+
+/// Says how a session has ended: what a receipt says, else why its record was still there, else how its workload ended.
+fn told_end(same_boot: bool, receipt: Option<&Receipt>, last: Option<&Last>, exit: Option<&ExitRecord>) -> String {
+    if !same_boot {
+        return "it was gone with the last boot of this machine".into();
+    }
+    if let Some(receipt) = receipt {
+        let why = receipt.notes.first().map_or("it was stopped", String::as_str);
+        return format!("{why}; {}", receipt.end());
+    }
+    match (last, exit) {
+        (Some(last), _) if !last.reason.is_empty() => last.reason.clone(),
+        (_, Some(exit)) => format!("its workload has ended ({})", exit.in_words()),
+        (_, None) => "it was gone, and nobody knows how it ended".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_told_by_whoever_knows_most() {
+        let receipt = Receipt { dead: Some(true), notes: vec!["its ceiling has come".into()], ..Receipt::default() };
+        let last = Last { verdict: VerdictKind::Gone, reason: "its pane is gone".into(), at: 7 };
+        let exit = ExitRecord { code: Some(3), signal: None, at: 7 };
+        for (same_boot, receipt, last, exit, told) in [
+            (false, Some(&receipt), Some(&last), Some(&exit), "last boot"),
+            (true, Some(&receipt), Some(&last), Some(&exit), "its ceiling has come; "),
+            (true, Some(&Receipt::default()), None, None, "it was stopped; "),
+            (true, None, Some(&last), Some(&exit), "its pane is gone"),
+            (true, None, None, Some(&exit), "exit status 3"),
+            (true, None, None, None, "nobody knows"),
+        ] {
+            let text = told_end(same_boot, receipt, last, exit);
+            assert!(text.contains(told), "{text}");
+        }
     }
 }

@@ -51,6 +51,8 @@ pub(super) struct How<'a> {
     pub(super) reap: bool,
     /// Ends those that the recipe only reports, too: a person has named the session and seen them.
     pub(super) end_escapees: bool,
+    /// Nobody looks any more, and why: its receipt is kept for the next start to tell.
+    pub(super) unseen: Option<&'static str>,
 }
 
 impl Inner {
@@ -190,11 +192,12 @@ impl Inner {
         let owned: Vec<_> = self.all().into_iter().filter(|s| s.pty.is_some() && !s.state().settled).collect();
         // All of them before the first is ended.
         let _calm: Vec<_> = owned.iter().map(|session| session.calm()).collect();
+        let how = How { unseen: self.unseen_end.get().copied(), ..How::default() };
         let threads: Vec<_> = owned
             .iter()
             .map(|session| {
                 let (inner, session) = (Arc::clone(self), Arc::clone(session));
-                std::thread::spawn(move || inner.end(&session, How::default()))
+                std::thread::spawn(move || inner.end(&session, how))
             })
             .collect();
         threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
@@ -243,7 +246,7 @@ impl Inner {
             notes: Vec::new(),
             asked: false,
             end_escapees: how.end_escapees,
-            kept_panes: Vec::new(),
+            running_panes: 0,
         };
         let order = Order {
             session: &session.id,
@@ -265,13 +268,15 @@ impl Inner {
                 return Err(refused(&session.id, &refusal));
             }
         };
-        if !receipt.host_closed {
-            host.unbrace();
+        if !how.dry_run && !receipt.host_closed {
+            host.release();
         }
         receipt.containment = containment;
         receipt.grace_s = how.dry_run.then_some(grace_s);
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);
+        // Said first: whoever reads it later asks for the reason.
+        receipt.notes.splice(0..0, how.unseen.map(str::to_owned));
         if !how.dry_run {
             self.check_brought_back(session, &had, &mut receipt);
         }
@@ -293,7 +298,7 @@ impl Inner {
         }
         if !how.dry_run {
             let tether = host.tether;
-            self.settle(session, tether, &mut receipt);
+            self.settle(session, tether, &mut receipt, how.unseen);
         }
         Ok(receipt)
     }
@@ -421,7 +426,7 @@ impl Inner {
     }
 
     /// Writes down what was observed; the tether goes only when everything was observed dead.
-    fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &mut Receipt) {
+    fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &mut Receipt, unseen: Option<&str>) {
         write_json(&self.store.receipt_path(&session.id), receipt).ok();
         let clean = receipt.dead == Some(true) && receipt.host_closed;
         // Whoever was left alive on purpose must still be found: by `ls`, `orphans`, and the next start.
@@ -458,7 +463,7 @@ impl Inner {
         if clean && receipt.kept.is_empty() {
             self.forget_private_tmux(&session.id);
         }
-        if clean {
+        if clean && unseen.is_none() {
             // What other managers would still show of it goes as well; the log stays.
             self.store.forget(&session.id);
         }

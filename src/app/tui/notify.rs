@@ -117,6 +117,7 @@ pub(super) fn said(model: &mut Model, event: &Event, now: Instant) -> Option<Str
         | Event::Signal { .. }
         | Event::Exited { .. }
         | Event::Receipt { .. }
+        | Event::Ended { .. }
         | Event::Cookbook { .. }
         | Event::Lagged { .. } => return None,
     };

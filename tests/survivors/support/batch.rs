@@ -5,6 +5,7 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
 use super::PATIENCE;
@@ -159,6 +160,17 @@ impl Batch {
         // Of twenty hits it may be the last of as many stops, one after the other.
         let status = self.await_exit(3 * PATIENCE).unwrap_or_else(|| panic!("{point}: the manager did not leave"));
         assert_eq!(status.signal(), Some(6), "{point} was never reached: {status}");
+    }
+
+    /// Signals the manager.
+    pub(crate) fn signal(&self, signal: Signal) {
+        rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits until the manager has ended by itself.
+    #[track_caller]
+    pub(crate) fn await_end(&mut self) {
+        assert!(self.await_exit(PATIENCE).is_some(), "the manager did not leave");
     }
 
     /// Ends the manager without a warning.

@@ -127,10 +127,17 @@ fn options() {
     let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18704 -t 1 -c 512";
     case.check(Cause::BadFlag, "it does not know the option --bogus-flag", Some(suggested));
     let case = told("llama-bad-value", Server::LlamaServer);
-    case.check(Cause::BadValue, "it does not take the value of -c (stoi)", None);
+    case.check(Cause::BadValue, "it does not take the value of -c (stoi)", Some("llama-server --help"));
     let mut case = Case::new("python3 -m llama_cpp.server --bogus 1");
     case.code = Some(2);
-    case.check(Cause::BadFlag, "it does not take one of its options (exit status 2)", None);
+    case.check(
+        Cause::BadFlag,
+        "it does not take one of its options (exit status 2)",
+        Some("python3 -m llama_cpp.server --help"),
+    );
+    let mut case = Case::new("vllm serve Org/Model --bogus 1");
+    case.code = Some(2);
+    case.check(Cause::BadFlag, "it does not take one of its options (exit status 2)", Some("vllm serve --help"));
 }
 
 #[test]

@@ -123,6 +123,7 @@ pub(in crate::app) fn describe(event: &Event, sessions: &Sessions) -> (Tone, Str
             (tone, text, true)
         }
         Event::Attention { reason, .. } => (Tone::Warn, format!("{who} wants you: {reason}"), true),
+        Event::Ended { text, .. } => (Tone::Warn, format!("{who}: {text}"), true),
         Event::Cookbook { problem: Some(problem) } => {
             (Tone::Bad, format!("Cookbook's tasks cannot be read: {problem}"), true)
         }

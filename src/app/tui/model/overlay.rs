@@ -96,11 +96,12 @@ impl Act {
                 let reap = Some(true);
                 Command::Orphans(OrphansRequest { reap, adopt: None, session, dry_run, confirm, end_kept })
             }
-            Self::Restart if confirm.is_some() => {
+            // Its dry run refuses what cannot be started again, before anybody is asked to confirm a stop.
+            Self::Restart => {
                 let session = session.unwrap_or_default();
-                Command::Restart(RestartRequest { session, confirm, end_kept, ..RestartRequest::default() })
+                Command::Restart(RestartRequest { session, dry_run, confirm, end_kept, launch: None })
             }
-            Self::Stop | Self::Force | Self::Restart | Self::Replace => Command::Stop(StopRequest {
+            Self::Stop | Self::Force | Self::Replace => Command::Stop(StopRequest {
                 session: session.unwrap_or_default(),
                 force: (self == Self::Force).then_some(true),
                 dry_run,

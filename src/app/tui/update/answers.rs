@@ -55,6 +55,7 @@ impl Turn<'_> {
             | Event::Survivor { .. }
             | Event::Exited { .. }
             | Event::Attention { .. }
+            | Event::Ended { .. }
             | Event::Cookbook { .. }
             | Event::Lagged { .. } => {}
         }

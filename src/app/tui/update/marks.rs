@@ -147,6 +147,7 @@ impl Turn<'_> {
             | Event::Signal { .. }
             | Event::Exited { .. }
             | Event::Receipt { .. }
+            | Event::Ended { .. }
             | Event::Cookbook { .. }
             | Event::Lagged { .. } => return,
         };

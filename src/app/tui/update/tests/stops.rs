@@ -58,13 +58,19 @@ fn each_act_previews_and_then_confirms_what_was_shown() {
             end_kept: None,
         })
     };
-    let restart =
-        Command::Restart(RestartRequest { session: FIRST.into(), confirm: Some(shown()), ..RestartRequest::default() });
+    let restart = |dry_run: bool| {
+        Command::Restart(RestartRequest {
+            session: FIRST.into(),
+            dry_run: dry_run.then_some(true),
+            confirm: (!dry_run).then(shown),
+            ..RestartRequest::default()
+        })
+    };
     for (key, asked, done) in [
         ("x", stop(false, true), stop(false, false)),
         ("X", stop(true, true), stop(true, false)),
         ("S", sweep(true), sweep(false)),
-        ("r", stop(false, true), restart),
+        ("r", restart(true), restart(false)),
     ] {
         for confirm in ["<Enter>", "y"] {
             let mut bench = Bench::full(80, 24);

@@ -1,0 +1,142 @@
+//! The next start says which sessions of earlier runs have ended, and why: once, by every face that launches.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Batch, Host, Launch, Session, World, eventually};
+
+fn launched(world: &World, batch: &mut Batch, host: Host) -> Session {
+    let script = world.shell("trap 'exit 3' USR1; log root; while :; do sleep 0.05; done");
+    let session = world.launch(batch, &Launch { host, kind: "shell", grace_s: 0.5, argv: &["bash", &script] });
+    world.ledger.await_roles(&["root"]);
+    session
+}
+
+/// Returns what a new batch says of earlier runs.
+fn said(world: &World) -> Vec<String> {
+    let hello = world.batch().ok(json!({ "cmd": "hello" }));
+    let lines = hello["ended"].as_array().into_iter().flatten();
+    lines.map(|line| line.as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn assert_said_once(world: &World, session: &str, parts: &[&str]) {
+    let lines = said(world);
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    for part in [session].iter().chain(parts) {
+        assert!(lines[0].contains(part), "{part}: {lines:?}");
+    }
+    assert_eq!(said(world), Vec::<String>::new(), "it is said once");
+}
+
+#[test]
+fn of_a_manager_that_was_ended_by_a_signal() {
+    for (signal, word) in [(Signal::HUP, "HUP"), (Signal::TERM, "TERM")] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let session = launched(&world, &mut batch, Host::Pty);
+        batch.signal(signal);
+        world.ledger.await_empty();
+        batch.await_end();
+        assert!(world.tether(&session.id).is_none());
+        assert_said_once(&world, &session.id, &["its manager was ended by", word, "nothing is left"]);
+    }
+}
+
+/// Who quits has seen what ends.
+#[test]
+fn not_of_a_manager_that_has_quit() {
+    let world = World::new();
+    let mut batch = world.batch();
+    launched(&world, &mut batch, Host::Pty);
+    batch.finish();
+    world.ledger.await_empty();
+    assert_eq!(said(&world), Vec::<String>::new());
+}
+
+#[test]
+fn of_a_manager_that_was_killed() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Pty);
+    batch.kill();
+    world.ledger.await_empty();
+    let receipt = format!("state/sessions/{}.receipt", session.id);
+    eventually("the receipt of the warden", || world.path(&receipt).exists());
+    eventually("the record goes", || world.tether(&session.id).is_none());
+    assert_said_once(&world, &session.id, &["owner is gone", "nothing is left"]);
+}
+
+/// A harness that is killed closes both ends at once.
+#[test]
+fn of_a_manager_whose_reader_went_away() {
+    let world = World::new();
+    let script = world.shell("leaf root");
+    let mut argv = world.binary();
+    argv.extend(["--batch".to_owned(), "-".to_owned()]);
+    let mut manager = world.command(&argv).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "pty" });
+    writeln!(manager.stdin.as_mut().unwrap(), "{launch}").unwrap();
+    let mut answer = String::new();
+    BufReader::new(manager.stdout.take().unwrap()).read_line(&mut answer).unwrap();
+    world.ledger.await_roles(&["root"]);
+    drop(manager.stdin.take());
+    manager.wait().unwrap();
+    world.ledger.await_empty();
+    let session = serde_json::from_str::<Value>(&answer).unwrap()["result"]["session"].as_str().unwrap().to_owned();
+    assert_said_once(&world, &session, &["whoever read its manager's answers went away", "nothing is left"]);
+}
+
+/// The machine was restarted: a record of another boot names nobody.
+#[test]
+fn of_a_machine_that_was_restarted() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Tmux);
+    let record = world.tether(&session.id).unwrap();
+    let boot = record["boot_id"].as_str().unwrap().to_owned();
+    assert_eq!(batch.stop(&session.id)["dead"], true);
+    drop(batch);
+    let old = record.to_string().replace(&boot, "00000000-0000-0000-0000-000000000000");
+    std::fs::write(world.path(&format!("state/sessions/{}.json", session.id)), old).unwrap();
+    assert_said_once(&world, &session.id, &["last boot"]);
+}
+
+/// A stop that was asked for is told by its answer, even where the manager is asked to end meanwhile.
+#[test]
+fn not_of_a_stop_that_was_asked_for() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let deaf = world.shell("trap '' HUP TERM; leaf root");
+    let launch = Launch { host: Host::Pty, kind: "serve", grace_s: 1.0, argv: &["bash", &deaf] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root"]);
+    batch.send(json!({ "cmd": "stop", "session": session.id }));
+    batch.await_event("of a signal", |event| event["event"] == "signal");
+    batch.signal(Signal::TERM);
+    batch.await_end();
+    assert_eq!((world.ledger.alive().len(), said(&world)), (0, Vec::new()));
+}
+
+/// On the standard error of a launch, so that its answer stays what it is.
+#[test]
+fn by_a_launch_too() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Pty);
+    batch.signal(Signal::HUP);
+    world.ledger.await_empty();
+    batch.await_end();
+    let mut argv = world.binary();
+    argv.extend(
+        ["launch", "--json", "--host", "tmux", "--kind", "shell", "--", "sleep", &world.nap].map(str::to_owned),
+    );
+    let output = world.command(&argv).output().unwrap();
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains(&session.id) && errors.contains("its manager was ended by HUP"), "{errors}");
+    assert_eq!(world.batch().stop(answer["session"].as_str().unwrap())["dead"], true);
+}
