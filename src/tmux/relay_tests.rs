@@ -1,10 +1,12 @@
-//! The relay on a pair of sockets, and between real clients and a real tmux.
+//! What brings a server down: the relay on a pair of sockets and between real clients and a real tmux, and panes that
+//! are kept while a stop ends their programs.
 
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZeroU32;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -14,8 +16,10 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use crate::lifecycle::door::{self, Door};
 use crate::lifecycle::tree::Captured;
 
+use super::SessionId;
 use super::argv::Follow;
 use super::control::{Heard, attach};
+use super::parse::Created;
 use super::relay::{Identify, run};
 use super::rig::{Rig, eventually};
 
@@ -230,4 +234,36 @@ fn a_server_lives_through_clients_and_sessions_that_come_and_go() {
     eventually("all clients are gone", || rig.server.pane(&first.pane).unwrap().attached == 0);
     let is_door = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with('r');
     eventually("all doors are closed", || !std::fs::read_dir(rig.dir.path()).unwrap().flatten().any(is_door));
+}
+
+#[test]
+fn panes_are_kept_for_a_stop_where_there_are_several() {
+    let rig = Rig::new();
+    let options = |created: &Created| {
+        let format = "#{remain-on-exit}#{@cookbook-tui-kept}";
+        rig.tmux(&["list-panes", "-s", "-t", &created.session.to_string(), "-F", format]).1
+    };
+    let single = rig.idle("single");
+    rig.server.keep_panes(&single.session).unwrap();
+    assert_eq!(options(&single), "off\n");
+    let wide = rig.idle("wide");
+    let target = wide.session.to_string();
+    assert!(rig.tmux(&["split-window", "-t", &target, "sleep", "1000"]).0);
+    assert!(rig.tmux(&["set-option", "-p", "-t", &wide.pane.to_string(), "remain-on-exit", "on"]).0);
+    // A server that says it is of 3.2 would fall of it.
+    let path = rig.file("old");
+    let text = rig.file("old.text");
+    std::fs::write(&text, "#!/bin/sh\ntmux \"$@\" | sed 's/ [^ ]*$/ 3.2a/'\n").unwrap();
+    std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(std::process::Command::new("cp").arg(&text).arg(&path).status().unwrap().success());
+    rig.server.clone().with_program(path).keep_panes(&wide.session).unwrap();
+    assert_eq!(options(&wide), "on\noff\n");
+    for _ in 0..2 {
+        rig.server.keep_panes(&wide.session).unwrap();
+        assert_eq!(options(&wide), "on\non1\n", "who stays anyway is left as it is");
+    }
+    rig.server.release_panes(&wide.session).unwrap();
+    assert_eq!(options(&wide), "on\noff\n");
+    let missing = SessionId::new(99);
+    assert!(rig.server.keep_panes(&missing).unwrap_err().is_absence());
 }

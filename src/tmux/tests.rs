@@ -14,7 +14,7 @@ use crate::lifecycle::tree::Captured;
 
 use super::argv::{Capture, NewSession};
 use super::keys;
-use super::parse::{self, Created, PANE_FORMAT, PaneRow, PaneState};
+use super::parse::{self, PANE_FORMAT, PaneRow, PaneState};
 use super::rig::{Rig, alive, eventually, read, signal};
 use super::server::{Closed, Server};
 use super::socket::{Probe, SocketRef};
@@ -573,36 +573,4 @@ fn tmux_itself_may_be_missing_old_or_broken() {
     let other = fake("other", "echo '$0 @0 %0 99 98 3.3a'");
     let new = NewSession { name: "x".into(), rows: 24, cols: 80, argv: vec!["a".into(), "b".into()] };
     assert!(matches!(other.create(&new), Err(TmuxError::ForeignServer { .. })));
-}
-
-#[test]
-fn panes_are_kept_for_a_stop_where_there_are_several() {
-    let rig = Rig::new();
-    let options = |created: &Created| {
-        let format = "#{remain-on-exit}#{@cookbook-tui-kept}";
-        rig.tmux(&["list-panes", "-s", "-t", &created.session.to_string(), "-F", format]).1
-    };
-    let single = rig.idle("single");
-    rig.server.keep_panes(&single.session).unwrap();
-    assert_eq!(options(&single), "off\n");
-    let wide = rig.idle("wide");
-    let target = wide.session.to_string();
-    assert!(rig.tmux(&["split-window", "-t", &target, "sleep", "1000"]).0);
-    assert!(rig.tmux(&["set-option", "-p", "-t", &wide.pane.to_string(), "remain-on-exit", "on"]).0);
-    // A server that says it is of 3.2 would fall of it.
-    let path = rig.file("old");
-    let text = rig.file("old.text");
-    std::fs::write(&text, "#!/bin/sh\ntmux \"$@\" | sed 's/ [^ ]*$/ 3.2a/'\n").unwrap();
-    std::fs::set_permissions(&text, std::fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(std::process::Command::new("cp").arg(&text).arg(&path).status().unwrap().success());
-    rig.server.clone().with_program(path).keep_panes(&wide.session).unwrap();
-    assert_eq!(options(&wide), "on\noff\n");
-    for _ in 0..2 {
-        rig.server.keep_panes(&wide.session).unwrap();
-        assert_eq!(options(&wide), "on\non1\n", "who stays anyway is left as it is");
-    }
-    rig.server.release_panes(&wide.session).unwrap();
-    assert_eq!(options(&wide), "on\noff\n");
-    let missing = SessionId::new(99);
-    assert!(rig.server.keep_panes(&missing).unwrap_err().is_absence());
 }

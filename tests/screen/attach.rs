@@ -104,3 +104,23 @@ fn a_killed_screen_leaves_no_client_behind() {
 fn hold(pid: Pid) -> OwnedFd {
     pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }
+
+/// Two sessions on one server: who attaches to one is shown that one.
+#[test]
+fn the_session_that_was_named_is_attached_to() {
+    let terminal = Terminal::new(100, 30);
+    let own = format!("{}o", terminal.socket);
+    let state = terminal.state().display().to_string();
+    let base = format!("{} --state-dir {state} --tmux-socket {own}", env!("CARGO_BIN_EXE_cookbook-tui"));
+    for name in ["first", "second", "third"] {
+        let script = format!("echo this is the {name}; exec sleep 1000");
+        terminal.line(&format!(
+            "{base} launch --host tmux --kind shell --name {name} -- sh -c '{script}' > /dev/null; echo $?-{name}"
+        ));
+        terminal.await_text(&format!("0-{name}"));
+    }
+    terminal.line(&format!("clear; {base} attach second"));
+    terminal.await_that("the second one", |text| {
+        text.contains("this is the second") && !text.contains("first") && !text.contains("third")
+    });
+}

@@ -317,6 +317,7 @@ fn a_suspended_screen_holds_up_no_session() {
     terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
     terminal.key("Z");
     terminal.await_text("prompt>");
+    terminal.assert_restored();
     let before = count();
     while count() < before + 20 {
         assert!(Instant::now() < until, "it stands still while suspended");

@@ -99,7 +99,7 @@ fn tasks_are_listed_and_one_is_stopped_with_all_of_its_processes() {
         )
     };
     let expected = |kind: &str, phase: &str, verdict: &str| (kind.to_owned(), phase.to_owned(), verdict.to_owned());
-    assert_eq!(seen("serve-0000000a"), expected("serve", "running", "owned"));
+    assert_eq!(seen("serve-0000000a"), expected("serve", "starting", "owned"));
     assert_eq!(seen("serve-0000000b"), expected("serve", "failed", "owned"), "the pane outlived its server");
     assert_eq!(seen("cookbook-0000000c"), expected("download", "downloading", "owned"));
     assert_eq!(seen("serve-0000000d"), expected("serve", "unverifiable", "unverifiable"));
@@ -157,6 +157,42 @@ fn tasks_are_listed_and_one_is_stopped_with_all_of_its_processes() {
     assert!(!world.ledger.is_alive("theirs") && world.ledger.is_alive("removed"));
     let secrets = world.text("state/receipts.jsonl") + &world.text("state/cookbook-tui.log");
     assert!(!secrets.contains("sk-abc") && !secrets.contains("hf_abc"));
+}
+
+/// What Cookbook knows as running may load, be ready, or have failed for a reason.
+#[test]
+fn the_server_of_a_task_is_followed_as_one_of_ours() {
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let task = |id: &str, command: &str| json!({ "id": id, "type": "serve", "status": "running", "name": id, "payload": { "_cmd": command } });
+    let ready = task("serve-0000000a", &format!("vllm serve Qwen --host 127.0.0.1 --port {port}"));
+    let failed = task("serve-0000000b", "llama-server -m tiny.gguf --bogus-flag");
+    let kitchen = Kitchen::new(&json!({ "tasks": [ready, failed] }).to_string());
+    let server = kitchen.world.python(&format!(
+        "import http.server, os, time
+log('root')
+while not os.path.exists(FX + '/loaded'): time.sleep(0.05)
+class Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200); self.send_header('Content-Length', '2'); self.end_headers(); self.wfile.write(b'{{}}')
+http.server.HTTPServer(('127.0.0.1', {port}), Answer).serve_forever()"
+    ));
+    kitchen.session("serve-0000000a", &format!("exec {} -I {server}", python()));
+    let said = "echo 'error: invalid argument: --bogus-flag'; echo '=== Process exited with code 1 ==='";
+    kitchen.session("serve-0000000b", &format!("{said}; log shell; exec sleep $NAP"));
+    kitchen.world.ledger.await_roles(&["root", "shell"]);
+    let mut batch = kitchen.world.batch();
+    assert_eq!(batch.row("serve-0000000a")["phase"], "starting");
+    fs::write(kitchen.world.path("loaded"), "").unwrap();
+    let waited = batch.ok(json!({ "cmd": "wait", "session": "serve-0000000a", "for": "ready", "timeout_s": 20 }));
+    assert_eq!(waited["phase"], "ready");
+    let row = batch.row("serve-0000000a");
+    assert_eq!((&row["phase"], &row["ports"]), (&json!("ready"), &json!([port])), "{row:#}");
+    let row = batch.row("serve-0000000b");
+    assert_eq!(row["phase"], "failed", "{row:#}");
+    assert!(row["detail"].as_str().unwrap().contains("it does not know the option --bogus-flag"), "{row:#}");
+    assert_eq!(row["suggest"]["command"], json!(["llama-server", "-m", "tiny.gguf"]), "{row:#}");
+    let error = batch.error(json!({ "cmd": "wait", "session": "serve-0000000b", "for": "ready", "timeout_s": 20 }));
+    assert_eq!(error["kind"], "failed", "{error}");
 }
 
 const ONE: &str = r#"{"tasks": {"old": {"id": "serve-0000000a", "status": "running", "name": "n"}, "more": 7}}"#;
@@ -261,13 +297,15 @@ fn a_state_file_that_cannot_be_used_is_told_of_once_and_named_to_all_who_ask() {
         let (code, answer) = world.run(&["stop", "serve-0000000a"]);
         assert!(code == 1 && said(&answer["error"]["message"]), "{bad:?}: {code}: {answer:#}");
         assert!(world.ledger.is_alive("root"));
-        assert_eq!(told(&mut batch), 2 * round + 1, "{bad:?}: {:#?}", batch.events());
+        // An event is written beside the answers.
+        eventually("the event of the problem", || told(&mut batch) == 2 * round + 1);
         let event = batch.events().iter().rfind(|event| event["event"] == "cookbook").cloned().unwrap();
         assert!(said(&event["problem"]), "{bad:?}: {event}");
         fs::write(&kitchen.file, &two).unwrap();
         eventually("a list that is silent", || batch.ok(json!({ "cmd": "list" })).get("notes").is_none());
+        eventually("the event of its end", || told(&mut batch) == 2 * round + 2);
         let event = batch.events().iter().rfind(|event| event["event"] == "cookbook").cloned().unwrap();
-        assert_eq!((told(&mut batch), &event["problem"]), (2 * round + 2, &Value::Null), "{bad:?}");
+        assert_eq!(event["problem"], Value::Null, "{bad:?}");
         assert_eq!(batch.error(json!({ "cmd": "tree", "session": "serve-000000ff" }))["kind"], "not_found");
     }
 }

@@ -94,6 +94,29 @@ fn a_lock_is_inherited_by_nobody() {
     assert_eq!(alive.iter().map(|entry| entry.role.as_str()).collect::<Vec<_>>(), ["later"], "the one in tmux");
 }
 
+/// A master that somebody inherits keeps a terminal open that its owner has closed.
+#[test]
+fn a_master_is_inherited_by_nobody() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let later = world.shell("leaf later");
+    let mut stages = Vec::new();
+    for host in [Host::Pty, Host::Pty, Host::Tmux, Host::Pty] {
+        stages.extend(launched(&world, &mut batch, host, &later, &["later"]).supervisors);
+    }
+    world.ledger.await_roles(&["later"; 4]);
+    let masters = |pid: i32| {
+        let files = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten();
+        files.filter_map(|file| std::fs::read_link(file.path()).ok()).filter(|file| file.ends_with("ptmx")).count()
+    };
+    let workloads = world.ledger.entries().into_iter().map(|entry| entry.pid);
+    for pid in workloads.chain(stages.iter().map(|stage| stage.entry.pid)) {
+        assert_eq!(masters(pid), 0, "process {pid}");
+    }
+    assert_eq!(masters(i32::try_from(batch.child.id()).unwrap()), 3, "one for each session in a PTY");
+    assert_eq!(masters(world.server().entry.pid), 1, "its own pane's");
+}
+
 #[test]
 fn the_manager_of_tmux_sessions_is_killed() {
     let world = World::new();
@@ -229,4 +252,32 @@ fn a_stop_that_both_died_in_is_finished_by_the_next_start() {
     assert_eq!(next.finish().code(), Some(0));
     eventually("the end of what was begun", || world.ledger.alive().is_empty());
     bystanders.assert_untouched();
+}
+
+/// Nobody can tell whose group it is when leader, warden and manager are gone: it is shown as failed, and lives.
+#[test]
+fn a_group_whose_leader_is_gone_is_failed_and_left_alone() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let script = world.shell("trap '' HUP; log root; (trap '' HUP TERM; leaf child) & wait");
+    let session = launched(&world, &mut batch, Host::Pty, &script, &["root", "child"]);
+    for supervisor in &session.supervisors {
+        supervisor.signal(Signal::KILL);
+    }
+    world.ledger.signal("root", Signal::KILL);
+    batch.kill();
+    eventually("the end of the leader", || !world.ledger.is_alive("root"));
+    for _ in 0..2 {
+        let (code, answer) = world.run(&["orphans", "--reap"]);
+        assert_eq!((code, &answer["report"]["failed"]), (3, &json!(1)), "{answer:#}");
+        assert_eq!(answer["swept"], json!([]), "{answer:#}");
+        assert!(
+            rows(&answer, "orphans").any(|orphan| orphan["session"] == json!(session.id)),
+            "it is shown\n{answer:#}"
+        );
+        assert!(world.tether(&session.id).is_some() && world.ledger.is_alive("child"));
+    }
+    let (_, listed) = world.run(&["ls"]);
+    let row = rows(&listed, "sessions").find(|row| row["session"] == json!(session.id)).unwrap();
+    assert_eq!(row["phase"], "failed", "{row:#}");
 }

@@ -18,7 +18,7 @@ use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
 use crate::lifecycle::tether::ExitRecord;
 use crate::text;
 
-/// How long tmux and the writer of the log may take over the last words.
+/// How long whoever reads the terminal, and the writer of the log, may take over the last words.
 const LAST_WORDS: Duration = Duration::from_millis(250);
 /// How old an exit may be for the holder of its port to have to do with it, in seconds.
 const RECENT_S: f64 = 10.0;
@@ -85,15 +85,13 @@ impl Inner {
     fn last_words(&self, session: &Arc<Session>, serving: &Serving) -> crate::app::phase::Seen {
         let log = self.store.log_path(&session.id);
         let mut seen = serving.said(&log);
-        if session.host == HostKind::Pty || seen.cause.is_some() {
-            return seen;
-        }
         let until = Instant::now() + LAST_WORDS;
         while seen.cause.is_none() && Instant::now() < until {
             std::thread::sleep(LAST_WORDS / 10);
             seen = serving.said(&log);
         }
         if seen.cause.is_none()
+            && session.host == HostKind::Tmux
             && let (Ok(text), Ok(table)) = (self.printed(session), self.patterns())
         {
             seen.cause = serving.reading(&table, &text).cause;

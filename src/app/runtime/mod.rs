@@ -19,6 +19,7 @@ mod environment;
 mod exclusive;
 mod failure;
 mod gpu;
+mod heard;
 mod host_checks;
 mod hosts;
 pub mod hub;

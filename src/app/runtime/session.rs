@@ -278,7 +278,9 @@ impl State {
             return (Phase::Exited, Some("stopped by another cookbook-tui or its warden".into()));
         }
         if let Some(known) = self.witness.as_ref().or(self.said.as_ref().filter(|_| !self.over)) {
-            return known.clone();
+            let (phase, detail) = known.clone();
+            let failed = phase == Phase::Failed;
+            return (phase, if failed { detail.map(|how| self.because(how)) } else { detail });
         }
         if let Some(exit) = &self.exit {
             return match (exit.code, &exit.signal) {

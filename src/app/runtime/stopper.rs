@@ -463,9 +463,12 @@ impl Inner {
         if clean && receipt.kept.is_empty() {
             self.forget_private_tmux(&session.id);
         }
-        if clean && unseen.is_none() {
+        if clean {
             // What other managers would still show of it goes as well; the log stays.
             self.store.forget(&session.id);
+            if unseen.is_some() {
+                write_json(&self.store.receipt_path(&session.id), receipt).ok();
+            }
         }
         self.sample_one(session);
         self.publish(Event::Receipt { session: session.id.clone(), receipt: Box::new(receipt.clone()) });

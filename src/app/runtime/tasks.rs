@@ -13,9 +13,8 @@ use super::{Inner, not_found};
 use crate::app::command::StopRequest;
 use crate::app::config::CookbookConfig;
 use crate::app::config::trust::fingerprint;
-use crate::app::contract::{HostKind, Kind, Phase, SessionRow};
+use crate::app::contract::{HostKind, Phase, SessionRow};
 use crate::app::cookbook::file::{StateFile, WAY_OUT};
-use crate::app::cookbook::pane;
 use crate::app::cookbook::state::{Change, State, Task};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -29,7 +28,6 @@ use crate::lifecycle::tether::{Tether, is_session_id};
 use crate::lifecycle::tree::Captured;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::text;
-use crate::tmux::argv::Capture;
 use crate::tmux::parse::PaneRow;
 use crate::tmux::{Probe, Server, SessionId};
 
@@ -39,8 +37,6 @@ pub(super) const ASKED: Duration = Duration::from_secs(1);
 const WATCHED: Duration = Duration::from_secs(3);
 /// Time that whoever writes the file in place has to finish.
 const WRITTEN: Duration = Duration::from_millis(50);
-/// Lines of a pane's history in which the end of its work is looked for.
-const HISTORY: u32 = 200;
 
 /// Cookbook's data directory, and what was last seen of it.
 pub(super) struct Cookbook {
@@ -274,7 +270,7 @@ impl Inner {
                 Err(error) => return idle(task, Place::Unknown(error.message)),
             },
         };
-        hear(&session, &task, &looked.server, &rows[0]);
+        self.hear(&session, &task, &looked.server, &rows[0]);
         None
     }
 
@@ -291,6 +287,7 @@ impl Inner {
         let unknown = || AppError::new(ErrorKind::Internal, "a task of an unknown kind");
         let session = Session::new(tether, None, None).ok_or_else(unknown)?;
         session.state().borrowed = true;
+        self.know(&session);
         self.add(&session);
         Ok(session)
     }
@@ -487,17 +484,6 @@ fn id_of(task: &Task) -> String {
     }
     let digest = fingerprint(task.session.as_bytes());
     format!("{}-{}", task.kind.id_prefix(), digest.get(..8).unwrap_or_default())
-}
-
-/// Takes note of what the pane of a task says of its work.
-fn hear(session: &Session, task: &Task, server: &Server, pane: &PaneRow) {
-    let capture = Capture { history: HISTORY, escapes: false, joined: true };
-    let Ok(text) = server.capture(&pane.pane, capture) else { return };
-    let end = pane::end_of(&String::from_utf8_lossy(&text));
-    let running = (task.kind == Kind::Download).then_some((Phase::Downloading, None));
-    let mut state = session.state();
-    state.said_code = end.as_ref().and_then(|end| end.code);
-    state.said = end.map(|end| (end.phase, Some(end.detail))).or(running);
 }
 
 /// Tells whether a stop succeeded: its host is closed, and nobody is known or feared to be left. One that could not

@@ -304,3 +304,39 @@ pub(super) fn restore_for_another(output: impl AsFd) {
     }
     let _ignored = io::stdout().flush();
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::io::Read;
+    use std::sync::mpsc::channel;
+
+    use rustix::fs::{Mode, OFlags, open};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    use rustix::termios::LocalModes;
+
+    use super::*;
+
+    /// What a fault of ours leaves is a terminal that can be typed into.
+    #[test]
+    fn a_panic_of_the_loop_restores_the_terminal() {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let name = ptsname(&master, Vec::new()).unwrap();
+        let slave = || File::from(open(&name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty()).unwrap());
+        let tty = Tty { input: slave(), output: slave() };
+        let (events, _heard) = channel();
+        let terminal = Terminal::enter(&tty, true, true, events).unwrap();
+        let cooked = |local: LocalModes| local.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG);
+        assert!(!cooked(tcgetattr(&tty.input).unwrap().local_modes));
+        std::panic::catch_unwind(|| panic!("a fault of ours")).unwrap_err();
+        assert!(cooked(tcgetattr(&tty.input).unwrap().local_modes), "before anything is unwound");
+        drop(terminal);
+        drop(tty);
+        let mut printed = Vec::new();
+        // A master whose slaves are all closed ends with EIO.
+        let _ignored = File::from(master).read_to_end(&mut printed);
+        assert!(printed.windows(LEAVE.len()).any(|part| part == LEAVE), "{}", printed.escape_ascii());
+    }
+}

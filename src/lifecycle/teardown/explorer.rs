@@ -472,26 +472,29 @@ impl Explorer {
 
 /// More steps, the world's own among them, than any way through a ladder has.
 const STEPS_MAX: u32 = 400;
-
+#[expect(clippy::struct_excessive_bools, reason = "independent ways")]
 #[derive(Clone, Copy, Debug)]
 struct How {
     force: bool,
     cgroup: bool,
     /// The first of them comes last.
     tended: bool,
+    /// As a shell's or an agent's: HUP comes first.
+    terminal: bool,
 }
 
 impl How {
     fn ladder(self) -> Ladder {
-        let first = vec![Signal::Term, Signal::Cont];
+        let first = [Signal::Hup, Signal::Term, Signal::Cont][usize::from(!self.terminal)..].to_vec();
         // One look in the grace: more of them are more of the same.
         Ladder { first, grace: FIRST_LOOK * 2, kill_window: FIRST_LOOK, force: self.force }
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        let each = [false, true];
-        let two = each.into_iter().flat_map(move |force| each.map(|cgroup| (force, cgroup)));
-        two.flat_map(move |(force, cgroup)| each.map(|tended| Self { force, cgroup, tended }))
+        let bits = (0..16u8).map(|bits| [1, 2, 4, 8].map(|bit| bits & bit != 0));
+        let hows = bits.map(|[force, cgroup, tended, terminal]| Self { force, cgroup, tended, terminal });
+        // A forced stop knows no signal but KILL, and a cgroup is killed as a whole.
+        hows.filter(|how| !(how.terminal && (how.force || how.cgroup)))
     }
 }
 
@@ -519,15 +522,13 @@ fn with_room<T: Send + 'static>(act: impl FnOnce() -> T + Send + 'static) -> T {
 
 /// Explores all worlds of a size; returns how many states there were, and how long the longest path was.
 fn check(size: usize, budget: Budget) -> (usize, u32) {
-    let searches: Vec<_> =
-        worlds(size).into_iter().flat_map(|natures| How::all().map(move |how| (natures.clone(), how))).collect();
     with_room(move || {
         let (mut states, mut longest) = (0, 0);
+        let searches = worlds(size).into_iter().flat_map(|world| How::all().map(move |how| (world.clone(), how)));
         for (natures, how) in searches {
             let mut explorer = Explorer::new();
             let steps = explorer.explore(&natures, budget, how, None);
-            let steps = steps.unwrap_or_else(|error| panic!("{natures:?}, {how:?}: {error}"));
-            longest = longest.max(steps);
+            longest = longest.max(steps.unwrap_or_else(|error| panic!("{natures:?}, {how:?}: {error}")));
             states += explorer.seen.len();
         }
         (states, longest)
@@ -590,7 +591,7 @@ fn every_fault_is_found() {
     ] {
         let found = with_room(move || {
             let budget = Budget { forks: 1, reuses: 1, doubts: 1 };
-            let how = How { force: false, cgroup: false, tended: false };
+            let how = How { force: false, cgroup: false, tended: false, terminal: false };
             worlds(1).into_iter().find_map(|world| Explorer::new().explore(&world, budget, how, Some(fault)).err())
         });
         let found = found.unwrap_or_else(|| panic!("{fault:?} is not found"));

@@ -69,7 +69,10 @@ fn check(name: &str, prepare: impl Fn(&mut Bench)) {
 }
 
 fn assert_clean(text: &str) {
-    let steering = |c: char| c != '\n' && (c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c));
+    let steering = |c: char| {
+        (c.is_control() && c != '\n')
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     assert!(!text.contains(steering), "{text:?}");
 }
 
