@@ -4,7 +4,7 @@
 //! ledger; the tests hold pidfds of them, and of bystanders that look the same and must live.
 //!
 //! Faults that programs of this kind have shipped, and the tests that they are none here (those of tmux are
-//! named in `src/tmux/tests.rs`, those of terminals and screens beside the code in `src/pty` and `src/app/tui`):
+//! named in `src/tmux/tests.rs`):
 //!
 //! | nr. | fault | test |
 //! |---|---|---|
@@ -30,6 +30,14 @@
 //! | 19 | a look or a stop brings the tmux server down | `watched`, `tmux::relay_tests` in the library |
 //! | 20 | a free port is taken for proof | `faults::a_free_port_is_no_proof`, `ports::inherited_by_an_escapee` |
 //! | 21 | a stop that cannot finish does not say why | `users::a_descendant_that_became_root`, `users::a_descendant_that_became_root_and_no_manager` |
+//! | 30 | a grandchild that holds the terminal keeps a session from ending | `pty::host::tests::a_close_does_not_wait_for_the_end_of_the_output`, `matrix::nohup` |
+//! | 31 | a master is inherited | `crash::a_master_is_inherited_by_nobody` |
+//! | 32 | the screen outlives its terminal | `screen::it_ends_with_its_terminal` |
+//! | 33 | a terminal is left raw | `app::tui::terminal::tests::a_panic_of_the_loop_restores_the_terminal`, `screen::a_signal_ends_it_and_restores_the_terminal`, `screen::a_suspended_screen_holds_up_no_session` |
+//! | 34 | a wide character at the edge, or a tiny screen, panics | `pty::screen::tests`, among them `a_panic_costs_the_screen_and_nothing_else` |
+//! | 35 | heavy output freezes program or screen | `screen::a_suspended_screen_holds_up_no_session`, `app::tui::run::tests::a_flood_of_output_delays_no_key` |
+//! | 36 | the wheel scrolls something else, copied text loses spaces | `app::tui::update::tests::pointer`, `pty::screen::tests::wrapped_rows_join_without_losing_spaces`, `screen::attach` |
+//! | 37 | a release counts as a press | `app::tui::update::tests::keys::only_presses_and_repeats_count` |
 //! | 38 | a full disk zeroes the state | `room::a_full_disk_at_every_save`, `contract::files::a_full_disk_launches_nothing_and_harms_no_record`, `chaos::a_disk_that_refuses` |
 //! | 39 | two writers lose updates | `lifecycle::store::tests::writers_lose_no_update`, `room::several_managers_write_one_record` |
 //! | 40 | a name or an argument that is not UTF-8 does not parse | `lifecycle::inspect::procfs::tests::a_folder_of_files_is_a_process_table`, `contract::escapes` |

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Batch, World, rows, skip};
+use crate::support::{Batch, World, eventually, rows, skip};
 
 /// The sessions of this test are in a mount namespace of their own, with so many KiB for all that is recorded.
 pub(crate) fn batch_on(world: &World, kib: u32) -> Option<Batch> {
@@ -121,6 +121,31 @@ fn a_full_disk_at_every_save() {
         bystanders.assert_untouched();
     }
     assert!(failed.iter().all(|times| (1..8).contains(times)), "each kind of write failed and did not: {failed:?}");
+}
+
+/// A workload that ends while the disk is full: its status is written when there is room again, as long as its warden
+/// has somebody to look after.
+#[test]
+fn a_status_that_the_disk_refuses_is_written_later() {
+    let world = World::new();
+    let Some(mut batch) = batch_on(&world, 64) else { return };
+    let state = state_of(&world, &batch);
+    let script = world.shell("log root; (trap '' HUP; leaf child) & until [ -e $FX/end ]; do sleep 0.05; done; exit 7");
+    let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "pty" });
+    let session = batch.ok(launch)["session"].as_str().unwrap().to_owned();
+    world.ledger.await_roles(&["root", "child"]);
+    fill_but(&state, 0);
+    std::fs::write(world.path("end"), "").unwrap();
+    eventually("the end of the workload", || !world.ledger.is_alive("root"));
+    let exit = state.join(format!("sessions/{session}.exit"));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(world.ledger.is_alive("child") && !exit.exists(), "there is no room for it");
+    give_back(&state);
+    eventually("the status", || exit.exists());
+    let record: Value = serde_json::from_str(&std::fs::read_to_string(&exit).unwrap()).unwrap();
+    assert_eq!(record["code"], 7);
+    assert_eq!(batch.stop(&session)["dead"], true);
+    assert!(world.ledger.alive().is_empty());
 }
 
 /// Several managers move one ceiling at a time while somebody reads: nobody is refused, and no reader sees half.

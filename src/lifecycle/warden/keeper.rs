@@ -38,6 +38,8 @@ const LOCK_POLL_S: f64 = 0.02;
 const STOP_POLL_S: f64 = 0.2;
 /// How often the record is looked at while nothing happens.
 const GLANCE_S: i64 = 3600;
+/// Seconds between two tries of a write that the disk has refused.
+const DISK_POLL_S: f64 = 1.0;
 /// How long the manager may take to write the tether down.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -71,6 +73,8 @@ pub(super) struct Keeper {
     notice_at: Option<f64>,
     /// Somebody else has begun a stop.
     stop_seen: bool,
+    /// How the workload has ended, as long as the disk refuses it.
+    unwritten: Option<ExitRecord>,
     /// The record as it was read last: how the session ends where the record is lost.
     pub(super) remembered: Option<Tether>,
 }
@@ -148,6 +152,7 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
         not_after: None,
         notice_at: None,
         stop_seen: false,
+        unwritten: None,
         remembered: None,
     };
     keeper.look_at_ceiling();
@@ -183,6 +188,7 @@ impl Keeper {
         loop {
             self.reap();
             self.go_on();
+            self.write_exit();
             if let Run::Over(status) = self.run
                 && !has_children()
             {
@@ -307,7 +313,8 @@ impl Keeper {
             LOCK_POLL_S
         } else {
             let stop = self.stop_seen.then(|| boottime() + STOP_POLL_S);
-            let next = [self.not_after, self.notice_at, restart, stop].into_iter().flatten().reduce(f64::min);
+            let disk = self.unwritten.is_some().then(|| boottime() + DISK_POLL_S);
+            let next = [self.not_after, self.notice_at, restart, stop, disk].into_iter().flatten().reduce(f64::min);
             // A restart whose time has come waits for nothing but the lock.
             let least = if restart.is_some() { LOCK_POLL_S } else { 0.0 };
             let glance = Duration::from_secs(GLANCE_S.unsigned_abs()).as_secs_f64();
@@ -333,10 +340,20 @@ impl Keeper {
         }
     }
 
-    pub(super) fn record_exit(&self, record: &ExitRecord) {
-        if let Ok(store) = self.store() {
-            // A disk that refuses leaves the status unknown, which is said as such.
-            write_json(&store.exit_path(&self.orders.session), record).ok();
+    pub(super) fn record_exit(&mut self, record: &ExitRecord) {
+        self.unwritten = Some(record.clone());
+        self.write_exit();
+    }
+
+    /// Writes down how the workload has ended. What the disk refuses is tried again as long as somebody lives, and the
+    /// session is on record; after that the status is unknown, and said to be.
+    fn write_exit(&mut self) {
+        let Some(exit) = &self.unwritten else { return };
+        let Ok(store) = self.store() else { return };
+        let session = &self.orders.session;
+        let forgotten = !store.tether_path(session).exists();
+        if forgotten || write_json(&store.exit_path(session), exit).is_ok() {
+            self.unwritten = None;
         }
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::app::event::Event;
 use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::verdict::VerdictKind;
 use crate::text::escape;
 
 use super::super::theme::{Tone, verdict_tone};
@@ -100,7 +101,9 @@ pub(in crate::app) fn describe(event: &Event, sessions: &Sessions) -> (Tone, Str
             (tone, format!("{who} {is}{}{detail}", phase.name()), true)
         }
         Event::Verdict { pid, verdict, reason, .. } => {
-            (verdict_tone(*verdict), format!("{who}: {pid} is {}: {reason}", verdict.name()), true)
+            // That a process of a session has ended is its ordinary life.
+            let notable = *verdict != VerdictKind::Gone;
+            (verdict_tone(*verdict), format!("{who}: {pid} is {}: {reason}", verdict.name()), notable)
         }
         Event::ProcessNew { pid, command, .. } => (Tone::Dim, format!("{who}: new {pid} {command}"), false),
         Event::ProcessGone { pid, command, .. } => (Tone::Dim, format!("{who}: gone {pid} {command}"), false),

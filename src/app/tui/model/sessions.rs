@@ -78,6 +78,8 @@ pub struct Totals {
     pub cpu_pct: Option<f64>,
     /// Resident memory in bytes; `None` where it is known of none.
     pub rss_bytes: Option<u64>,
+    /// GPU memory in bytes; `None` where it is known of none.
+    pub gpu_bytes: Option<u64>,
     /// Only the heading is shown.
     pub folded: bool,
 }
@@ -90,6 +92,7 @@ impl Totals {
             ready: sum.ready + usize::from(matches!(row.phase, Phase::Ready | Phase::Idle)),
             cpu_pct: row.cpu_pct.map(|cpu| cpu + sum.cpu_pct.unwrap_or(0.0)).or(sum.cpu_pct),
             rss_bytes: row.rss_bytes.map(|rss| rss + sum.rss_bytes.unwrap_or(0)).or(sum.rss_bytes),
+            gpu_bytes: row.gpu_bytes.map(|gpu| gpu + sum.gpu_bytes.unwrap_or(0)).or(sum.gpu_bytes),
             folded,
         })
     }

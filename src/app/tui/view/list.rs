@@ -11,7 +11,7 @@ use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::bars;
 use super::human;
 use super::layout::{Area, Arrangement, arrangement};
-use super::paint::{Room, Row, tint};
+use super::paint::{self, Room, Row, tint};
 use super::palette;
 use super::stranger;
 use crate::app::command::Orphan;
@@ -33,9 +33,8 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let above = hidden(model.list_top > 0, glyph::UP);
         let below = hidden(lines.len() > model.list_top + usize::from(area.body.height), glyph::DOWN);
         let count = count(model);
-        let totals = Totals::of(model.sessions.rows().iter(), false);
-        let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
-        let aside = if count.is_empty() { count } else { format!("{used} {DOT} {count}{above}{below}") };
+        let aside = if count.is_empty() { count } else { format!("{count}{above}{below}") };
+        let aside = totals(model, title.width, &aside);
         let typed = filter(model);
         let parts = [("Sessions", theme.text()), (typed.as_str(), theme.tone(Tone::Warn))];
         bars::title(theme, title, active, &parts, &aside, buffer);
@@ -115,6 +114,36 @@ pub(super) fn count(model: &Model) -> String {
         }
     }
 }
+
+/// Puts what all sessions use, and how many of them want a person, in front of how many there are, as far as it fits.
+fn totals(model: &Model, room: u16, count: &str) -> String {
+    if count.is_empty() {
+        return String::new();
+    }
+    let totals = Totals::of(model.sessions.rows().iter(), false);
+    let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
+    let gpu = totals.gpu_bytes.map(|bytes| format!("{} GPU", human::bytes(Some(bytes))));
+    let wants = match model.attention.keys().filter(|session| model.sessions.by_id(session).is_some()).count() {
+        0 => None,
+        1 => Some("1 wants you".to_owned()),
+        many => Some(format!("{many} want you")),
+    };
+    let said = |gpu_too: bool, wants_too: bool| {
+        let parts = [
+            wants.clone().filter(|_| wants_too),
+            Some(used.clone()),
+            gpu.clone().filter(|_| gpu_too),
+            Some(count.to_owned()),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(&format!(" {DOT} "))
+    };
+    let tries = [said(true, true), said(false, true)];
+    let fits = |text: &String| paint::width(text) + LEAST_TITLE < room;
+    tries.into_iter().find(fits).unwrap_or_else(|| said(false, false))
+}
+
+/// Columns that the title itself gets at least.
+const LEAST_TITLE: u16 = 24;
 
 /// Returns the filter and the number of marks as they stand behind the title.
 pub(super) fn filter(model: &Model) -> String {
