@@ -4,12 +4,10 @@
 //! reader that is slow loses events (and is told), never answers, and never delays a stop.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -17,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::command::{Answer, Command};
 use super::error::{AppError, ErrorKind, Exit};
 use super::runtime::Runtime;
+use crate::lifecycle::door::has_left;
 
 /// Runs a batch to its end and returns how it ended.
 pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool, interrupted: &Receiver<()>) -> Exit {
@@ -134,7 +133,7 @@ impl Batch<'_> {
     /// End of input waits for outstanding answers, then quits; what happened meanwhile is still told.
     fn finish(&mut self) {
         self.join();
-        if reader_has_left(&std::io::stdout()) {
+        if has_left(std::io::stdout()) {
             self.runtime.set_unseen_end("whoever read its manager's answers went away");
         }
         for receipt in self.runtime.close() {
@@ -157,13 +156,6 @@ impl Batch<'_> {
     fn worst(&self) -> Exit {
         *self.exit.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Tells whether nobody reads what is written there any more (poll(2), `POLLERR` of a pipe and `POLLHUP` of a terminal).
-fn reader_has_left(output: &impl AsFd) -> bool {
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut output = [PollFd::new(output, PollFlags::empty())];
-    poll(&mut output, Some(&now)).is_ok() && output[0].revents().intersects(PollFlags::ERR | PollFlags::HUP)
 }
 
 fn raise(worst: &Mutex<Exit>, exit: Exit) {

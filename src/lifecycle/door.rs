@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -35,6 +36,14 @@ pub struct Caller {
     pub pid: Option<Pid>,
     /// Its user.
     pub uid: rustix::process::Uid,
+}
+
+/// Tells whether whoever was at the other end of a socket or a pipe has left (poll(2)).
+pub fn has_left(end: impl AsFd) -> bool {
+    let now = timespec(Duration::ZERO);
+    let mut ends = [PollFd::new(&end, PollFlags::RDHUP)];
+    let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+    poll(&mut ends, Some(&now)).is_ok() && ends[0].revents().intersects(gone)
 }
 
 /// Returns where a door goes that nobody has opened yet.

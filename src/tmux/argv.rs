@@ -90,15 +90,16 @@ pub fn keep_panes(panes: &[PaneId]) -> Vec<OsString> {
     })
 }
 
-/// Takes [`keep_panes`] back: its window's option holds for each pane again, and one whose program has ended meanwhile
-/// goes, as it would have.
+/// Takes [`keep_panes`] back: its window's option holds for each pane again.
 pub fn release_panes(panes: &[PaneId]) -> Vec<OsString> {
     in_turn(panes, |pane| {
-        format!(
-            "set-option -p -u -t {pane} @cookbook-tui-kept ; set-option -p -u -t {pane} remain-on-exit ; \
-             if-shell -F -t {pane} '#{{pane_dead}}' 'kill-pane -t {pane}'"
-        )
+        format!("set-option -p -u -t {pane} @cookbook-tui-kept ; set-option -p -u -t {pane} remain-on-exit")
     })
+}
+
+/// Closes a pane if its program has ended; nobody is hung up on.
+pub fn close_dead_pane(pane: PaneId) -> Vec<OsString> {
+    words(["if-shell", "-F", "-t", &pane.to_string(), "#{pane_dead}", &format!("kill-pane -t {pane}")])
 }
 
 /// Commands for each of some panes, in one call. None of the words needs quoting.
@@ -377,9 +378,9 @@ mod tests {
         let kept = "set-option -p -t %3 @cookbook-tui-kept 1 ; set-option -p -t %3 remain-on-exit on";
         check(&keep_panes(&[PANE]), &format!("if-shell|-F|1|{kept}"));
         assert!(keep_panes(&[PANE, PANE])[3].to_string_lossy().contains(&format!("{kept} ; {kept}")));
-        let released = "set-option -p -u -t %3 @cookbook-tui-kept ; set-option -p -u -t %3 remain-on-exit ; \
-            if-shell -F -t %3 '#{pane_dead}' 'kill-pane -t %3'";
+        let released = "set-option -p -u -t %3 @cookbook-tui-kept ; set-option -p -u -t %3 remain-on-exit";
         check(&release_panes(&[PANE]), &format!("if-shell|-F|1|{released}"));
+        check(&close_dead_pane(PANE), "if-shell|-F|-t|%3|#{pane_dead}|kill-pane -t %3");
         check(&kept_panes(SessionId::new(1)), &format!("list-panes|-s|-t|$1|-F|{KEEPS_FORMAT}"));
         check(&resize_window(WindowId::new(2), 24, 80), "resize-window|-t|@2|-x|80|-y|24");
         check(&follow_clients(WindowId::new(2)), "set-option|-w|-u|-t|@2|window-size");

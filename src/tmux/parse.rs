@@ -288,7 +288,7 @@ pub fn bell(row: &[u8]) -> Result<(SessionId, bool), ParseError> {
 pub struct Keeping {
     /// The pane.
     pub pane: PaneId,
-    /// It goes, and takes its window along where it is the last one.
+    /// It goes, always or with status 0, and takes its window along where it is the last one.
     pub goes: bool,
     /// It stays because a stop has said so: one that was interrupted, or that is under way.
     pub kept_for_a_stop: bool,
@@ -302,7 +302,7 @@ impl Keeping {
         let mut fields = Fields::new("pane", row)?;
         let keeping = Self {
             pane: fields.next("pane_id")?,
-            goes: fields.raw("remain-on-exit")? == "off",
+            goes: matches!(fields.raw("remain-on-exit")?, "off" | "failed"),
             kept_for_a_stop: fields.raw("@cookbook-tui-kept")? == "1",
             version: fields.version()?,
         };

@@ -239,36 +239,43 @@ impl Server {
     /// all of its sessions: it tells of the window that has become the current one after that has gone, too (3.3a;
     /// tmux/tmux#5243). One that may not keep panes ([`Version::may_keep_panes`]) is left as it is.
     pub fn keep_panes(&self, session: &SessionId) -> Result<(), TmuxError> {
-        self.each_pane(*session, |panes| {
+        let goes = |panes: &[Keeping]| {
             let falls = panes.len() > 1 && panes.iter().all(|pane| pane.version.may_keep_panes());
-            let goes = panes.iter().filter(|pane| falls && pane.goes).map(|pane| pane.pane).collect();
-            (goes, argv::keep_panes)
-        })
+            panes.iter().filter(|pane| falls && pane.goes).map(|pane| pane.pane).collect()
+        };
+        self.for_panes(*session, goes, argv::keep_panes).map(drop)
     }
 
-    /// Takes [`Self::keep_panes`] back, also one whose caller was killed.
+    /// Takes [`Self::keep_panes`] back, also one whose caller was killed. A pane whose program has ended meanwhile goes,
+    /// as it would have: one after the other, each in a call of its own, because the last ones must not go at once.
     pub fn release_panes(&self, session: &SessionId) -> Result<(), TmuxError> {
-        self.each_pane(*session, |panes| {
-            let kept = panes.iter().filter(|pane| pane.kept_for_a_stop).map(|pane| pane.pane).collect();
-            (kept, argv::release_panes)
-        })
+        let kept = |panes: &[Keeping]| panes.iter().filter(|pane| pane.kept_for_a_stop).map(|pane| pane.pane).collect();
+        for pane in self.for_panes(*session, kept, argv::release_panes)? {
+            match self.call(argv::close_dead_pane(pane)) {
+                Err(error) if !error.is_absence() => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(())
     }
 
-    /// Does something with some panes of a session, in one call; again, where one of them has gone meanwhile.
-    fn each_pane(
+    /// Does something with some panes of a session, in one call; again, where one of them has gone meanwhile. Returns
+    /// those panes.
+    fn for_panes(
         &self,
         session: SessionId,
-        plan: impl Fn(&[Keeping]) -> (Vec<PaneId>, fn(&[PaneId]) -> Vec<OsString>),
-    ) -> Result<(), TmuxError> {
+        choose: impl Fn(&[Keeping]) -> Vec<PaneId>,
+        command: fn(&[PaneId]) -> Vec<OsString>,
+    ) -> Result<Vec<PaneId>, TmuxError> {
         let until = Instant::now() + DEADLINE;
         loop {
-            let (panes, command) = plan(&parse::rows(&self.call(argv::kept_panes(session))?, Keeping::parse)?);
+            let panes = choose(&parse::rows(&self.call(argv::kept_panes(session))?, Keeping::parse)?);
             if panes.is_empty() {
-                return Ok(());
+                return Ok(panes);
             }
             match self.call(command(&panes)) {
                 Err(TmuxError::NoPane(_)) if Instant::now() < until => {}
-                result => return result.map(drop),
+                result => return result.map(|_| panes),
             }
         }
     }

@@ -190,7 +190,7 @@ http.server.HTTPServer(('127.0.0.1', {port}), Answer).serve_forever()"
     let row = batch.row("serve-0000000b");
     assert_eq!(row["phase"], "failed", "{row:#}");
     assert!(row["detail"].as_str().unwrap().contains("it does not know the option --bogus-flag"), "{row:#}");
-    assert_eq!(row["suggest"]["command"], json!(["llama-server", "-m", "tiny.gguf"]), "{row:#}");
+    assert_eq!(row["suggest"]["command"], json!("llama-server -m tiny.gguf"), "{row:#}");
     let error = batch.error(json!({ "cmd": "wait", "session": "serve-0000000b", "for": "ready", "timeout_s": 20 }));
     assert_eq!(error["kind"], "failed", "{error}");
 }

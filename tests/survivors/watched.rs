@@ -121,6 +121,30 @@ fn a_stop_that_does_not_close_the_session_leaves_its_panes_as_they_were() {
     assert_cannot_be_stopped_in_a_second(&world, &mut batch, &session);
 }
 
+/// All panes have ended, and are given back while somebody who has left them lives on: they go one after the other.
+#[test]
+fn panes_that_have_all_ended_are_given_back_and_the_server_lives() {
+    let world = World::new();
+    let theirs = "default";
+    let made = world.tmux_on(theirs, &["new-session", "-d", "-s", "base", "sleep", &world.nap]);
+    assert!(made.status.success(), "{made:?}");
+    let pid = server_pid(&world, theirs);
+    let _watcher = Watcher::of(&world, theirs, "base");
+    let leaves = world.shell("(trap '' HUP TERM; leaf deaf) < /dev/null > /dev/null 2>&1 & exec sleep $NAP");
+    let made = world.tmux_on(theirs, &["new-session", "-d", "-s", "wide", "bash", &leaves]);
+    assert!(made.status.success(), "{made:?}");
+    widen(&world, theirs, "=wide:");
+    assert!(world.tmux_on(theirs, &["select-window", "-t", "=wide:0"]).status.success());
+    world.ledger.await_roles(&["deaf"]);
+    let mut batch = world.batch();
+    let answer = batch.ok(json!({ "cmd": "adopt", "tmux": { "session": "wide" } }));
+    let receipt = batch.ok(json!({ "cmd": "stop", "session": answer["session"], "grace_s": 20, "timeout_s": 1 }));
+    assert_eq!(receipt["dead"], false, "{receipt:#}");
+    assert!(world.ledger.is_alive("deaf"));
+    assert_eq!(server_pid(&world, theirs), pid);
+    assert!(!world.tmux_on(theirs, &["has-session", "-t", "=wide"]).status.success(), "{receipt:#}");
+}
+
 #[test]
 fn what_a_killed_manager_has_kept_is_given_back_by_the_next_one() {
     let world = World::new();

@@ -30,6 +30,15 @@ pub fn end_of(text: &str) -> Option<End> {
     Some(end)
 }
 
+/// Returns what the work that has ended last has printed: what stands between the last marker and the one before.
+pub fn last_work(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut markers = (0..lines.len()).rev().filter(|at| marker(lines[*at].trim()).is_some());
+    let end = markers.next().unwrap_or(lines.len());
+    let begin = markers.next().map_or(0, |before| before + 1);
+    lines[begin..end].join("\n")
+}
+
 fn marker(line: &str) -> Option<End> {
     let with_code = |code: i32| End {
         phase: if code == 0 { Phase::Exited } else { Phase::Failed },
@@ -66,6 +75,14 @@ mod tests {
 
     fn check(text: &str, expected: Option<(Phase, Option<i32>)>) {
         assert_eq!(end_of(text).map(|end| (end.phase, end.code)), expected, "{text:?}");
+    }
+
+    #[test]
+    fn the_last_work_is_between_two_markers() {
+        assert_eq!(last_work("a\nb\n:::EXIT_CODE:::3\n$ "), "a\nb");
+        assert_eq!(last_work("a\n:::EXIT_CODE:::3\nb\nc\n:::EXIT_CODE:::1\n$"), "b\nc");
+        assert_eq!(last_work("a\nb"), "a\nb");
+        assert_eq!(last_work(""), "");
     }
 
     #[test]

@@ -272,17 +272,24 @@ fn bad_flag(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Sugg
     (format!("it does not know the option {flag}"), suggestion)
 }
 
-/// What the program says of its options, to be asked before it is started again.
+/// What the program says of its options, to be asked before it is started again. What only starts it is not asked.
 fn help(evidence: &Evidence<'_>) -> Option<Suggestion> {
-    let words = words(evidence.command)?;
-    let is_subcommand = |word: &String| word.bytes().all(|byte| byte.is_ascii_lowercase());
+    const STARTERS: [&str; 12] =
+        [".", "bash", "cd", "dash", "env", "exec", "export", "nohup", "sh", "source", "sudo", "zsh"];
+    let words = match evidence.command {
+        CommandLine::Argv(argv) => argv.clone(),
+        CommandLine::Line(line) => <[Vec<String>; 1]>::try_from(commands(line)).ok()?.into_iter().next()?,
+    };
+    let program = words.first()?.rsplit('/').next()?;
+    if STARTERS.contains(&program) || program.contains('=') {
+        return None;
+    }
     let count = match words.get(1) {
-        Some(option)
-            if option == "-m" && words[0].rsplit('/').next().is_some_and(|name| name.starts_with("python")) =>
-        {
-            3
-        }
-        Some(word) if is_subcommand(word) => 2,
+        Some(option) if option == "-m" && program.starts_with("python") => 3,
+        // Another option of Python says nothing of the program; a script is asked itself.
+        Some(option) if program.starts_with("python") && option.starts_with('-') => return None,
+        Some(_) if program.starts_with("python") => 2,
+        Some(word) if word.bytes().all(|byte| byte.is_ascii_lowercase()) => 2,
         Some(_) | None => 1,
     };
     let argv = words.into_iter().take(count).chain(["--help".to_owned()]).collect();
@@ -335,16 +342,11 @@ fn pip(package: &str) -> CommandLine {
 }
 
 fn first_word(command: &CommandLine) -> Option<String> {
-    words(command)?.into_iter().next()
-}
-
-/// Returns the program and its arguments; of a line for a shell those of its first command, without variables.
-fn words(command: &CommandLine) -> Option<Vec<String>> {
     match command {
-        CommandLine::Argv(argv) => Some(argv.clone()),
+        CommandLine::Argv(argv) => argv.first().cloned(),
         CommandLine::Line(line) => {
             let words = commands(line).into_iter().next()?;
-            Some(words.into_iter().skip_while(|word| word.contains('=')).collect())
+            words.into_iter().find(|word| !word.contains('='))
         }
     }
 }

@@ -34,6 +34,11 @@ impl Suggestion {
         Self { text, command, first: false }
     }
 
+    /// Tells whether its command asks the program for its options.
+    pub fn is_help(&self) -> bool {
+        matches!(&self.command, Some(CommandLine::Argv(argv)) if argv.last().is_some_and(|word| word == "--help"))
+    }
+
     /// Makes one with a command that is to be run before the failed one is started again.
     pub(super) fn before(text: impl Into<String>, command: CommandLine) -> Self {
         Self { first: true, ..Self::with(text, Some(command)) }

@@ -25,6 +25,7 @@ use crate::app::config::trust::fingerprint;
 use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::verify;
+use crate::lifecycle::door::has_left;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -176,14 +177,6 @@ fn carry_out(inner: Arc<Inner>, command: &Command, asker: &UnixStream) -> Result
         Runtime { inner }.execute(command)
     };
     answer.map(|answer| answer.to_value())
-}
-
-fn has_left(peer: &UnixStream) -> bool {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    let mut fds = [PollFd::new(peer, PollFlags::RDHUP)];
-    poll(&mut fds, Some(&now)).is_ok()
-        && fds[0].revents().intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR)
 }
 
 pub(super) fn refused(message: String) -> AppError {

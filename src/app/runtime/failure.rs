@@ -35,12 +35,13 @@ impl Inner {
             state.exit.clone().filter(|_| !state.examined)
         };
         if exit.is_some() {
-            self.look_into(session, exit.as_ref());
+            self.look_into(session, exit.as_ref(), None);
         }
     }
 
-    /// Finds out why a session failed, and writes it down. `exit` is how it ended, as far as that is known.
-    pub(super) fn look_into(&self, session: &Arc<Session>, exit: Option<&ExitRecord>) {
+    /// Finds out why a session failed, and writes it down. `exit` is how it ended, as far as that is known; `printed` is
+    /// what it printed, where that is not in a log of ours.
+    pub(super) fn look_into(&self, session: &Arc<Session>, exit: Option<&ExitRecord>, printed: Option<&str>) {
         let Some(serving) = session.serving.get() else { return };
         let ours = {
             let state = session.state();
@@ -49,7 +50,10 @@ impl Inner {
         if ours || exit.is_some_and(|exit| exit.code == Some(0)) {
             return;
         }
-        let seen = self.last_words(session, serving);
+        let seen = match (printed, self.patterns()) {
+            (Some(printed), Ok(table)) => serving.reading(&table, printed),
+            (Some(_) | None, _) => self.last_words(session, serving),
+        };
         let served = serving.served.as_ref();
         #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
         let recent = exit.is_none_or(|exit| wall() - exit.at as f64 <= RECENT_S);
@@ -73,7 +77,10 @@ impl Inner {
         };
         let mut diagnosis = diagnose(&evidence);
         let suggestion = diagnosis.as_mut().and_then(|diagnosis| diagnosis.suggestion.as_mut());
-        if let Some(suggestion) = suggestion.filter(|suggestion| serving.scripted && !suggestion.first) {
+        if let Some(suggestion) = suggestion.filter(|suggestion| {
+            let of_the_script = !suggestion.first || suggestion.is_help();
+            serving.scripted && of_the_script
+        }) {
             // Nobody can tell what the script would make of it.
             suggestion.command = None;
         }
@@ -135,6 +142,10 @@ pub(super) fn model_file(served: &Served, cwd: &Path) -> File {
         return File::Unknown;
     };
     let path = cwd.join(model);
+    if !path.is_absolute() {
+        // Of a session that others have launched nobody knows where it runs.
+        return File::Unknown;
+    }
     let metadata = match fs::metadata(&path) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Missing(near(&path, model)),

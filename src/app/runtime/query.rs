@@ -53,9 +53,9 @@ impl Inner {
             "features": features,
             "inspector": self.inspector.kind().name(),
         });
-        let earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
+        let earlier = std::mem::take(&mut *self.earlier.lock().unwrap_or_else(PoisonError::into_inner));
         if !earlier.is_empty() {
-            hello["ended"] = json!(*earlier);
+            hello["ended"] = json!(earlier);
         }
         Answer::Hello(hello)
     }

@@ -200,7 +200,11 @@ impl Inner {
                 if open || self.is_marked(session) {
                     swept.extend(self.end(session, How { reap: true, ..how }).ok());
                 } else if !how.dry_run {
-                    self.dismiss(session);
+                    // Another manager that has just started does the same: one of the two tells.
+                    let lock = self.store.lock(&session.id, Duration::ZERO);
+                    if lock.is_ok() && self.store.tether_path(&session.id).exists() {
+                        self.dismiss(session);
+                    }
                 }
             }
             Decision::Unverifiable | Decision::Failed | Decision::Quarantine => count(report, decision),
@@ -321,17 +325,17 @@ impl Inner {
     }
 }
 
-/// Says how a session has ended: what a receipt says, else why its record was still there, else how its workload ended.
+/// Says how a session has ended of which nothing is left: what a receipt says that saw it dead, else why its record was still there, else how its workload ended.
 fn told_end(same_boot: bool, receipt: Option<&Receipt>, last: Option<&Last>, exit: Option<&ExitRecord>) -> String {
     if !same_boot {
         return "it was gone with the last boot of this machine".into();
     }
-    if let Some(receipt) = receipt {
+    if let Some(receipt) = receipt.filter(|receipt| receipt.dead == Some(true)) {
         let why = receipt.notes.first().map_or("it was stopped", String::as_str);
         return format!("{why}; {}", receipt.end());
     }
     match (last, exit) {
-        (Some(last), _) if !last.reason.is_empty() => last.reason.clone(),
+        (Some(last), _) if last.verdict == VerdictKind::Gone => last.reason.clone(),
         (_, Some(exit)) => format!("its workload has ended ({})", exit.in_words()),
         (_, None) => "it was gone, and nobody knows how it ended".into(),
     }
@@ -349,7 +353,9 @@ mod tests {
         for (same_boot, receipt, last, exit, told) in [
             (false, Some(&receipt), Some(&last), Some(&exit), "last boot"),
             (true, Some(&receipt), Some(&last), Some(&exit), "its ceiling has come; "),
-            (true, Some(&Receipt::default()), None, None, "it was stopped; "),
+            // What was left by a stop has ended since, by itself.
+            (true, Some(&Receipt { dead: Some(false), ..receipt.clone() }), None, Some(&exit), "exit status 3"),
+            (true, None, Some(&Last { verdict: VerdictKind::Owned, ..last.clone() }), None, "nobody knows"),
             (true, None, Some(&last), Some(&exit), "its pane is gone"),
             (true, None, None, Some(&exit), "exit status 3"),
             (true, None, None, None, "nobody knows"),

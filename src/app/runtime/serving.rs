@@ -165,6 +165,9 @@ impl Inner {
         let recipe = tether.origin.as_deref().and_then(|name| config.recipe(name));
         let typed = session.request.as_ref().and_then(|request| request.command.clone());
         let typed = typed.or_else(|| session.request.as_ref().and(recipe).map(|recipe| recipe.command.clone()));
+        // What Cookbook writes down of a task is a line for a shell.
+        let of_task = tether.adoption.as_ref().is_some_and(|adoption| adoption.task.is_some());
+        let typed = typed.or_else(|| of_task.then(|| CommandLine::Line(tether.command.clone())));
         let argv = typed.as_ref().map(CommandLine::argv).or(tether.argv);
         // With a secret in it only the masked line is left, whose words are enough.
         let argv = argv.unwrap_or_else(|| tether.command.split_whitespace().map(str::to_owned).collect());
@@ -232,7 +235,7 @@ impl Inner {
 
     /// Looks how far a session has come; asks it where that is due. Takes a second at most.
     pub(super) fn look_at_phase(&self, session: &Arc<Session>) {
-        let Some(serving) = session.serving.get().filter(|_| !session.has_ended()) else { return };
+        let Some(serving) = session.serving.get().filter(|_| session.is_followed()) else { return };
         let members = self.members_to_ask(session, serving);
         let (progress, own_port) = {
             let mut work = match serving.work.try_lock() {
@@ -380,7 +383,7 @@ impl Inner {
     fn look_around(self: &Arc<Self>) -> Duration {
         let mut pause = CALM;
         for session in self.all() {
-            let Some(serving) = session.serving.get().filter(|_| !session.has_ended()) else { continue };
+            let Some(serving) = session.serving.get().filter(|_| session.is_followed()) else { continue };
             let phase = session.state().progress.phase;
             if !matches!(phase, Phase::Ready | Phase::Idle | Phase::Running) {
                 pause = BRISK;

@@ -109,6 +109,8 @@ pub(super) struct State {
     pub(super) said: Option<(Phase, Option<String>)>,
     /// The exit status that its pane has printed.
     pub(super) said_code: Option<i32>,
+    /// What the work printed that ended last, or goes on.
+    pub(super) work: String,
     /// It is bound in memory only: a task of Cookbook that nobody has acted on.
     pub(super) borrowed: bool,
     /// A ceiling, and when it is to be spoken of, both on `CLOCK_BOOTTIME`.
@@ -195,6 +197,7 @@ impl Session {
             witness: None,
             said: None,
             said_code: None,
+            work: String::new(),
             borrowed: false,
             notice: None,
             attention: Watch::default(),
@@ -252,6 +255,11 @@ impl Session {
     pub(super) fn has_ended(&self) -> bool {
         let state = self.state();
         state.over || state.settled || state.stopping || state.exit.is_some()
+    }
+
+    /// Tells whether its server is to be followed: it has not ended, and its pane does not say that it has.
+    pub(super) fn is_followed(&self) -> bool {
+        !self.has_ended() && !self.state().said.as_ref().is_some_and(|(phase, _)| phase.is_over())
     }
 
     /// Takes a session for what its new record says: it was adopted again.

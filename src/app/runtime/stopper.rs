@@ -192,11 +192,13 @@ impl Inner {
         let owned: Vec<_> = self.all().into_iter().filter(|s| s.pty.is_some() && !s.state().settled).collect();
         // All of them before the first is ended.
         let _calm: Vec<_> = owned.iter().map(|session| session.calm()).collect();
-        let how = How { unseen: self.unseen_end.get().copied(), ..How::default() };
+        let unseen = self.unseen_end.get().copied();
         let threads: Vec<_> = owned
             .iter()
             .map(|session| {
                 let (inner, session) = (Arc::clone(self), Arc::clone(session));
+                // One that was over already was told when it ended.
+                let how = How { unseen: unseen.filter(|_| !session.state().over), ..How::default() };
                 std::thread::spawn(move || inner.end(&session, how))
             })
             .collect();

@@ -77,7 +77,7 @@ impl Inner {
             let exit = self.store.exit(&session.id);
             if exit.is_some() || !alive || Instant::now() >= until {
                 // Looked into first: nobody hears of a failure before its reason.
-                self.look_into(session, exit.as_ref());
+                self.look_into(session, exit.as_ref(), None);
                 // Held while this is told, so that no other thread of ours takes our own look for somebody's stop.
                 let mut state = session.state();
                 if state.over {

@@ -16,6 +16,9 @@ use crate::app::contract::Phase;
 /// How many lines are kept.
 const LINES: usize = 1_000;
 
+/// Lines that may be older than the list of sessions.
+const JUST_SAID: usize = 16;
+
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
@@ -48,6 +51,17 @@ impl Log {
     /// Returns the lines, each with a number of its own, the oldest first.
     pub(super) fn numbered(&self) -> impl Iterator<Item = (u64, &LogLine)> {
         (self.left..).zip(&self.lines)
+    }
+
+    /// Names the sessions that were not known yet when something happened to them: an event comes before the list does.
+    pub(in super::super) fn name(&mut self, sessions: &Sessions) {
+        for line in self.lines.iter_mut().rev().take(JUST_SAID) {
+            let named = sessions.rows().iter().find_map(|row| {
+                let rest = line.text.strip_prefix(row.session.as_str()).filter(|_| row.name != row.session)?;
+                Some(format!("{}{rest}", escape(&row.name)))
+            });
+            line.text = named.unwrap_or_else(|| std::mem::take(&mut line.text));
+        }
     }
 
     /// Binds the newest line to a receipt.

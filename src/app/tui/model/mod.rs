@@ -358,6 +358,11 @@ impl Model {
         self.filter.is_none() && self.folded.contains(&group)
     }
 
+    /// Tells whether a session wants a person.
+    pub fn wants(&self, row: &SessionRow) -> bool {
+        row.attention.is_some() || self.attention.contains_key(&row.session)
+    }
+
     /// Returns the sessions that what is typed goes to besides the selected one: those that are marked and live, while
     /// it is broadcast.
     pub fn others(&self) -> impl Iterator<Item = &SessionRow> {

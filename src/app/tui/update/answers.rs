@@ -16,6 +16,7 @@ impl Turn<'_> {
     pub(super) fn sessions(&mut self, rows: Vec<SessionRow>) {
         let before = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id));
         self.model.sessions.replace(rows);
+        self.model.log.name(&self.model.sessions);
         self.model.sparks.look(self.model.sessions.rows(), self.now);
         self.model.sized.retain(|id, _| self.model.sessions.by_id(id).is_some());
         self.model.marked.retain(|id| self.model.sessions.by_id(id).is_some());

@@ -112,7 +112,7 @@ impl Turn<'_> {
         let mut round = rows.iter().cycle().skip(at + 1).take(rows.len());
         let next = round
             .clone()
-            .find(|row| row.attention.is_some() || self.model.attention.contains_key(&row.session))
+            .find(|row| self.model.wants(row))
             .or_else(|| round.find(|row| matches!(row.phase, Phase::Failed | Phase::Unverifiable)));
         let Some(session) = next.map(|row| row.session.clone()) else {
             return self.note(Tone::Plain, "no session wants you, and none has failed");

@@ -123,7 +123,7 @@ fn totals(model: &Model, room: u16, count: &str) -> String {
     let totals = Totals::of(model.sessions.rows().iter(), false);
     let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
     let gpu = totals.gpu_bytes.map(|bytes| format!("{} GPU", human::bytes(Some(bytes))));
-    let wants = match model.attention.keys().filter(|session| model.sessions.by_id(session).is_some()).count() {
+    let wants = match model.sessions.rows().iter().filter(|row| model.wants(row)).count() {
         0 => None,
         1 => Some("1 wants you".to_owned()),
         many => Some(format!("{many} want you")),
@@ -238,7 +238,7 @@ fn draw_session(model: &Model, session: &SessionRow, columns: &Columns, selected
     row.put(if selected { glyph::BAR } else { " " }, theme.accent());
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
     row.put(if model.marked.contains(&session.session) { CHECK } else { " " }, theme.accent());
-    let attention = session.attention.is_some() || model.attention.contains_key(&session.session);
+    let attention = model.wants(session);
     let columns = memory + gpu + spark + cpu + uptime + host + port + pid + state;
     let ended = model.news.has_ended(&session.session);
     let unseen = model.news.is_unseen(&session.session);

@@ -341,3 +341,20 @@ fn adopted_sessions_stand_together_and_every_group_folds() {
     bench.press("-");
     assert_eq!(groups(&bench).iter().filter(|(.., folded)| *folded).count(), 1);
 }
+
+/// What happens to a session may be heard of before it is listed; it is named all the same, as soon as it is.
+#[test]
+fn who_is_listed_later_is_named_then() {
+    let mut bench = Bench::full(140, 40);
+    let newest = |bench: &Bench| bench.model.log.lines().next_back().map(|line| line.text.clone()).unwrap_or_default();
+    let session = "shell-000000aa".to_owned();
+    bench.send(UiEvent::Happened(Event::Phase { session: session.clone(), phase: Phase::Running, detail: None }));
+    assert_eq!(newest(&bench), "shell-000000aa is running");
+    let mut rows = fixtures::sessions();
+    bench.send(UiEvent::Sessions(rows.clone()));
+    assert_eq!(newest(&bench), "shell-000000aa is running");
+    rows[0].session = session;
+    rows[0].name = "my\u{1b}shell".into();
+    bench.send(UiEvent::Sessions(rows));
+    assert_eq!(newest(&bench), "my\\x1bshell is running");
+}
