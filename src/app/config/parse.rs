@@ -13,7 +13,7 @@ use super::keys::{KeyLine, keys};
 use super::model::{Glyphs, Machine, Notify, Theme};
 use super::pattern::{PATTERN, pattern};
 use super::recipe::{Escapees, Pattern, Ready, Recipe, Restart, Source, Stop};
-use super::section::{Item, Section, Text};
+use super::section::{Item, Section, Text, line_ends};
 use crate::app::contract::{CommandLine, HostKind, Kind};
 use crate::app::phase::Clue;
 use crate::text;
@@ -83,7 +83,8 @@ pub(super) struct Layer {
 
 /// Reads a file's text.
 pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigError> {
-    let text = Text { path: origin.path, content };
+    let line_ends = line_ends(content);
+    let text = Text { path: origin.path, content, line_ends: &line_ends };
     let table = text.parse()?;
     let root = Section::root(text, &table, ROOT)?;
     let mut layer = Layer::default();

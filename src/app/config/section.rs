@@ -20,6 +20,13 @@ pub(super) struct Text<'a> {
     pub path: &'a Path,
     /// What is in it.
     pub content: &'a str,
+    /// Where its lines end: [`line_ends`].
+    pub line_ends: &'a [usize],
+}
+
+/// Returns where the lines of a text end. Every item of a file has a line: they are not counted anew for each.
+pub(super) fn line_ends(content: &str) -> Vec<usize> {
+    content.match_indices('\n').map(|(at, _)| at).collect()
 }
 
 impl<'a> Text<'a> {
@@ -36,7 +43,7 @@ impl<'a> Text<'a> {
     }
 
     fn line(self, at: usize) -> usize {
-        1 + self.content.bytes().take(at).filter(|b| *b == b'\n').count()
+        1 + self.line_ends.partition_point(|end| *end < at)
     }
 }
 
