@@ -42,6 +42,13 @@ fn server_pid(world: &World, socket: &str) -> Vec<u8> {
     world.tmux_on(socket, &["display-message", "-p", "#{pid}"]).stdout
 }
 
+/// Starts a server with a session that somebody watches; returns its pid as it says it.
+fn watched_server(world: &World, socket: &str) -> (Vec<u8>, Watcher) {
+    let base = world.tmux_on(socket, &["new-session", "-d", "-s", "base", "sleep", &world.nap]);
+    assert!(base.status.success(), "{base:?}");
+    (server_pid(world, socket), Watcher::of(world, socket, "base"))
+}
+
 #[track_caller]
 fn assert_stops(batch: &mut Batch, id: &str) {
     let receipt = batch.stop(id);
@@ -53,10 +60,7 @@ fn assert_stops(batch: &mut Batch, id: &str) {
 fn sessions_of_others_are_stopped_and_their_server_lives() {
     let world = World::new();
     let theirs = "default";
-    let base = world.tmux_on(theirs, &["new-session", "-d", "-s", "base", "sleep", &world.nap]);
-    assert!(base.status.success(), "{base:?}");
-    let pid = server_pid(&world, theirs);
-    let _watcher = Watcher::of(&world, theirs, "base");
+    let (pid, _watcher) = watched_server(&world, theirs);
     let mut batch = world.batch();
     for _ in 0..ROUNDS {
         let made = world.tmux_on(theirs, &["new-session", "-d", "-s", "wide", "sleep", &world.nap]);
@@ -126,10 +130,7 @@ fn a_stop_that_does_not_close_the_session_leaves_its_panes_as_they_were() {
 fn panes_that_have_all_ended_are_given_back_and_the_server_lives() {
     let world = World::new();
     let theirs = "default";
-    let made = world.tmux_on(theirs, &["new-session", "-d", "-s", "base", "sleep", &world.nap]);
-    assert!(made.status.success(), "{made:?}");
-    let pid = server_pid(&world, theirs);
-    let _watcher = Watcher::of(&world, theirs, "base");
+    let (pid, _watcher) = watched_server(&world, theirs);
     let leaves = world.shell("(trap '' HUP TERM; leaf deaf) < /dev/null > /dev/null 2>&1 & exec sleep $NAP");
     let made = world.tmux_on(theirs, &["new-session", "-d", "-s", "wide", "bash", &leaves]);
     assert!(made.status.success(), "{made:?}");

@@ -77,10 +77,9 @@ impl Inner {
         };
         let mut diagnosis = diagnose(&evidence);
         let suggestion = diagnosis.as_mut().and_then(|diagnosis| diagnosis.suggestion.as_mut());
-        if let Some(suggestion) = suggestion.filter(|suggestion| {
-            let of_the_script = !suggestion.first || suggestion.is_help();
-            serving.scripted && of_the_script
-        }) {
+        if let Some(suggestion) =
+            suggestion.filter(|suggestion| serving.scripted && (!suggestion.first || suggestion.is_help()))
+        {
             // Nobody can tell what the script would make of it.
             suggestion.command = None;
         }

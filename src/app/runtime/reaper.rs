@@ -325,7 +325,8 @@ impl Inner {
     }
 }
 
-/// Says how a session has ended of which nothing is left: what a receipt says that saw it dead, else why its record was still there, else how its workload ended.
+/// Says how a session has ended of which nothing is left: what a receipt says that saw it dead, else why its record was
+/// still there, else how its workload ended.
 fn told_end(same_boot: bool, receipt: Option<&Receipt>, last: Option<&Last>, exit: Option<&ExitRecord>) -> String {
     if !same_boot {
         return "it was gone with the last boot of this machine".into();
