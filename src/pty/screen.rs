@@ -9,18 +9,22 @@
 pub(crate) mod cell;
 mod edge;
 mod events;
+mod fill;
 mod flood;
 mod keyboard;
+mod links;
 mod read;
 mod reflow;
 mod scan;
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use self::cell::{CellStyle, Color};
 use self::events::Events;
-use self::scan::{Action, Scanner, Step};
+pub use self::links::Link;
+use self::scan::{Action, Scanner, Shift, Step};
 pub use crate::pty::history::HistoryLimit;
 
 const MIN_COLS: u16 = 2;
@@ -172,6 +176,7 @@ impl Screen {
         self.guarded(|screen| {
             let (emulator, events) = screen.parser.screen_and_callbacks_mut();
             reflow::resize(emulator, &mut events.history, size);
+            events.links.clear();
             screen.whole = true;
         });
     }
@@ -298,6 +303,15 @@ impl Screen {
             let row = u16::try_from(index - above).unwrap_or(u16::MAX);
             read::visit_row(self.emulator(), row, visit);
         }
+    }
+
+    /// Returns the hyperlinks (OSC 8) in the view scrolled back by `offset` rows, from the top. They are those whose
+    /// text still stands where it was written, since the last change of the size.
+    pub fn links(&self, offset: usize) -> Vec<Link> {
+        let offset = offset.min(self.history_rows());
+        let text = |row, columns: &Range<u16>| links::text_in(columns, |visit| self.visit_row(offset, row, visit));
+        let offset = u64::try_from(offset).unwrap_or(u64::MAX);
+        self.events().links.seen(offset, self.size.rows, text)
     }
 
     /// Returns the visible rows as text, trailing blanks cut.
@@ -427,6 +441,7 @@ impl Screen {
         let pen = read::pen(self.emulator());
         let events = self.parser.callbacks_mut();
         events.history.close();
+        events.links.clear();
         let new_pen = flood::write(&bytes[start..end], pen, &mut events.history);
         // The rows that were just scrolled out are empty now; they scroll out again as the last lines come.
         events.known_rows = usize::from(above);
@@ -451,6 +466,7 @@ impl Screen {
             if self.scanner.cuts() { self.feed_cut(&character) } else { self.feed_wide(&character) }
         }
         while !rest.is_empty() {
+            self.scanner.set_coloured(self.is_coloured());
             let (taken, step) = self.scanner.scan(rest);
             let (mut piece, after) = rest.split_at(taken);
             if after.is_empty() && self.scanner.is_in_text() {
@@ -461,18 +477,25 @@ impl Screen {
                 piece = whole;
             }
             match step {
+                Step::Feed(Action::ReverseIndex) => {
+                    let (before, last) = piece.split_at(piece.len() - 1);
+                    self.parser.process(before);
+                    self.scrolling(last);
+                    self.detach_at_top();
+                }
                 Step::Feed(action) => {
                     self.parser.process(piece);
                     self.perform(action);
                 }
                 Step::Graphics => {
                     let text = self.scanner.translate(piece);
-                    self.feed_wide(&text);
+                    self.feed_lines(&text, Self::feed_wide);
                 }
-                Step::Wide => self.feed_wide(piece),
+                Step::Wide => self.feed_lines(piece, Self::feed_wide),
+                Step::Lines => self.feed_lines(piece, |screen, line| screen.parser.process(line)),
                 Step::Cut => {
                     let text = self.scanner.translate(piece);
-                    self.feed_cut(&text);
+                    self.feed_lines(&text, Self::feed_cut);
                 }
                 Step::Drop => {}
             }
@@ -487,7 +510,12 @@ impl Screen {
             Action::ClearHistory if primary => self.history().clear(),
             Action::Detach if primary => self.history().close(),
             Action::DetachAtHome if primary && (row, col) == (0, 0) => self.history().close(),
-            Action::DetachAtTop if primary && row == 0 => self.history().close(),
+            Action::Shift(shift, count) => {
+                if matches!(shift, Shift::InsertLines | Shift::DeleteLines | Shift::ScrollDown) {
+                    self.detach_at_top();
+                }
+                self.fill(shift, count);
+            }
             Action::Margins(top, bottom) if primary => {
                 let last = if bottom == 0 { self.size.rows } else { bottom.min(self.size.rows) };
                 let first = top.max(1);
@@ -502,8 +530,13 @@ impl Screen {
             | Action::ClearHistory
             | Action::Detach
             | Action::DetachAtHome
-            | Action::DetachAtTop
+            | Action::ReverseIndex
             | Action::Margins(..) => {}
+            Action::Say(b"\n") => self.scrolling(b"\n"),
+            Action::Say(b"\r\n") => {
+                self.parser.process(b"\r");
+                self.scrolling(b"\n");
+            }
             Action::Say(bytes) => self.parser.process(bytes),
             Action::Move(count, last) => self.parser.process(format!("\x1b[{count}{}", char::from(last)).as_bytes()),
             Action::BackTab(count) => {
@@ -517,6 +550,13 @@ impl Screen {
                     self.parser.process(b"\x1b[2J\x1b[?47l");
                 }
             }
+        }
+    }
+
+    /// What moves the first row away, or another one in before it: it no longer continues the history.
+    fn detach_at_top(&mut self) {
+        if !self.emulator().alternate_screen() && self.emulator().cursor_position().0 == 0 {
+            self.history().close();
         }
     }
 

@@ -2,19 +2,13 @@
 //!
 //! tmux does not have it (3.3a), so a pseudo-terminal is played here. What it shows is read off an emulator.
 
-use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command};
-use std::sync::{Arc, Mutex};
+use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use cookbook_tui::pty::screen::{HistoryLimit, Screen, Size};
-use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 
+use super::outside::Outside;
 use super::{PATIENCE, Terminal};
 
 const PUSH: &[u8] = b"\x1b[>5u";
@@ -22,129 +16,16 @@ const POP: &[u8] = b"\x1b[<u";
 const ASK: &[u8] = b"\x1b[?u";
 const LEAVE_ALTERNATE: &[u8] = b"\x1b[?1049l";
 
-/// What a terminal was sent.
-struct Seen {
-    screen: Screen,
-    bytes: Vec<u8>,
-}
-
-/// A terminal with the built binary in it.
-struct Outside {
-    keyboard: File,
-    seen: Arc<Mutex<Seen>>,
-    child: Child,
-    folder: tempfile::TempDir,
-}
-
-impl Outside {
-    /// Starts it; with `answers` the terminal has the protocol.
-    fn new(answers: bool) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-        grantpt(&master).unwrap();
-        unlockpt(&master).unwrap();
-        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let slave = rustix::fs::open(ptsname(&master, Vec::new()).unwrap(), flags, Mode::empty()).unwrap();
-        tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
-        let folder = tempfile::Builder::new().prefix("ck").tempdir().unwrap();
-        let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_cookbook-tui"), "--state-dir"]).arg(folder.path().join("s"));
-        command.args(["--tmux-socket", &format!("{}o", folder.path().file_name().unwrap().display())]);
-        command.envs([("TERM", "xterm-256color"), ("LC_ALL", "C.UTF-8"), ("SHELL", "/bin/sh"), ("EDITOR", "true")]);
-        command.env("HOME", folder.path()).env("XDG_CONFIG_HOME", folder.path().join("c"));
-        command.env_remove("TMUX").env_remove("VISUAL").env_remove("ENV").env("PS1", "in-it> ");
-        let copy = |slave: &OwnedFd| slave.try_clone().unwrap();
-        let child = command.stdin(copy(&slave)).stdout(copy(&slave)).stderr(slave).spawn().unwrap();
-        let screen = Screen::new(Size::clamped(30, 100), HistoryLimit::default());
-        let seen = Arc::new(Mutex::new(Seen { screen, bytes: Vec::new() }));
-        let keyboard = File::from(master);
-        let (mut display, shared) = (keyboard.try_clone().unwrap(), Arc::clone(&seen));
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(count @ 1..) = display.read(&mut buffer) {
-                let mut seen = shared.lock().unwrap();
-                seen.bytes.extend_from_slice(&buffer[..count]);
-                seen.screen.process(&buffer[..count]);
-                let replies = seen.screen.take_replies();
-                if answers {
-                    display.write_all(&replies).unwrap();
-                }
-            }
-        });
-        Self { keyboard, seen, child, folder }
+/// The protocol was turned on so often, and taken back each time, on the alternate screen.
+fn assert_balanced(outside: &Outside, times: usize) {
+    outside.await_that("the end of it", |outside| outside.places(POP).len() >= times);
+    let (pushed, popped, left) = (outside.places(PUSH), outside.places(POP), outside.places(LEAVE_ALTERNATE));
+    assert_eq!((pushed.len(), popped.len()), (times, times), "{pushed:?} {popped:?}");
+    assert!(left.len() >= times, "{left:?}");
+    for ((pushed, popped), left) in pushed.iter().zip(&popped).zip(&left) {
+        assert!(pushed < popped && popped < left, "{pushed} {popped} {left}");
     }
-
-    fn press(&mut self, bytes: &str) {
-        self.keyboard.write_all(bytes.as_bytes()).unwrap();
-    }
-
-    fn text(&self) -> String {
-        self.seen.lock().unwrap().screen.lines().join("\n")
-    }
-
-    /// Returns where in the bytes each of these begins.
-    fn places(&self, sequence: &[u8]) -> Vec<usize> {
-        let seen = self.seen.lock().unwrap();
-        let found = seen.bytes.windows(sequence.len()).enumerate().filter(|(_, window)| *window == sequence);
-        found.map(|(at, _)| at).collect()
-    }
-
-    fn await_that(&self, what: &str, is: impl Fn(&Self) -> bool) {
-        let until = Instant::now() + PATIENCE;
-        while !is(self) {
-            assert!(Instant::now() < until, "{what} does not come:\n{}", self.text());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    fn await_text(&self, wanted: &str) {
-        self.await_that(wanted, |outside| outside.text().contains(wanted));
-    }
-
-    fn start_shell(&mut self) {
-        self.await_text("No sessions yet");
-        self.press("s");
-        self.await_text("Start");
-        self.await_text("shell");
-        // The first one that is offered is the demo.
-        self.press("\x1b[B\r");
-        self.await_text("running");
-        self.press("\r");
-        self.await_text("TYPING");
-    }
-
-    /// Ends it by the keys, or sees that it has ended.
-    fn leave(&mut self) {
-        self.press("q");
-        let until = Instant::now() + PATIENCE;
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < until, "it does not end:\n{}", self.text());
-            if self.text().contains("Quit") {
-                self.press("y");
-            }
-            std::thread::sleep(Duration::from_millis(100));
-        }
-    }
-
-    /// The protocol was turned on so often, and taken back each time, on the alternate screen.
-    fn assert_balanced(&self, times: usize) {
-        self.await_that("the end of it", |outside| outside.places(POP).len() >= times);
-        let (pushed, popped, left) = (self.places(PUSH), self.places(POP), self.places(LEAVE_ALTERNATE));
-        assert_eq!((pushed.len(), popped.len()), (times, times), "{pushed:?} {popped:?}");
-        assert!(left.len() >= times, "{left:?}");
-        for ((pushed, popped), left) in pushed.iter().zip(&popped).zip(&left) {
-            assert!(pushed < popped && popped < left, "{pushed} {popped} {left}");
-        }
-        assert!(!self.seen.lock().unwrap().screen.modes().disambiguates);
-    }
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-        let own = format!("{}o", self.folder.path().file_name().unwrap().display());
-        Command::new("tmux").args(["-L", &own, "kill-server"]).output().unwrap();
-    }
+    assert!(!outside.seen.lock().unwrap().screen.modes().disambiguates);
 }
 
 /// A line that writes every byte that is typed into a file, once the program has asked for the protocol and to be told
@@ -219,7 +100,7 @@ fn keys_are_told_apart_for_whoever_asks_where_the_terminal_can() {
     outside.await_that("the end of the editor", |outside| outside.places(PUSH).len() == 2);
     outside.press("\x1b[27u");
     outside.leave();
-    outside.assert_balanced(2);
+    assert_balanced(&outside, 2);
 }
 
 #[test]
@@ -236,7 +117,7 @@ fn however_it_ends_the_keys_are_as_they_were() {
         let sent = Command::new("kill").args([&format!("-{signal}"), &cockpit.as_raw_nonzero().to_string()]).status();
         assert!(sent.unwrap().success());
         outside.child.wait().unwrap();
-        outside.assert_balanced(1);
+        assert_balanced(&outside, 1);
     }
 }
 

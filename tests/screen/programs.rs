@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::{PATIENCE, Terminal};
@@ -105,7 +105,12 @@ fn cells(captured: &str, with_known: bool) -> Vec<Vec<Cell>> {
                 row.last_mut().unwrap().text.push(c);
             } else {
                 let drawn = LINES.iter().find(|(letter, _)| in_lines && *letter == c).map_or(c, |(_, line)| *line);
-                row.push(Cell { text: drawn.into(), look: look.clone() });
+                let mut cell = Cell { text: drawn.into(), look: look.clone() };
+                if c == ' ' && !look.attributes.iter().any(|one| one == "4" || one == "7") {
+                    // Nobody sees the colour and the weight of a letter that is not there.
+                    cell.look = Look { back: look.back.clone(), ..Look::default() };
+                }
+                row.push(cell);
             }
         }
         let blank = Cell { text: " ".into(), look: Look::default() };
@@ -322,6 +327,55 @@ fn less() {
     pair.agree("(END)");
     pair.text("-S\rg");
     pair.agree("1 cafe");
+}
+
+/// Processes that do nothing, and end with the test.
+struct Sleepers(Vec<Child>);
+
+impl Sleepers {
+    fn new(count: usize) -> Self {
+        let sleeper =
+            |_| Command::new("sleep").arg("3600").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        Self((0..count).map(sleeper).collect())
+    }
+}
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        for sleeper in &mut self.0 {
+            sleeper.kill().ok();
+            sleeper.wait().ok();
+        }
+    }
+}
+
+/// With what does not change from one look to the next: three processes of this test's own, and no meters.
+#[test]
+fn htop() {
+    let sleepers = Sleepers::new(3);
+    let pids: Vec<String> = sleepers.0.iter().map(|sleeper| sleeper.id().to_string()).collect();
+    let settings = "htop_version=3.2.2\nconfig_reader_min_version=3\nfields=0 48 17 18 2 1\nheader_layout=one_100\n\
+                    column_meters_0=Blank\ncolumn_meter_modes_0=2\n";
+    let pair =
+        Pair::start(&format!("env HTOPRC=settings htop -d 100 -p {}", pids.join(",")), &[("settings", settings)]);
+    pair.agree(&pids[2]);
+    pair.keys(&["Down", "Down"]);
+    pair.text("/3600");
+    pair.agree("Search: 3600");
+    pair.keys(&["Enter", "Space", "F6"]);
+    pair.agree("Sort by");
+    pair.keys(&["Escape"]);
+    pair.agree("Setup");
+    pair.text("u");
+    pair.agree("Show processes of");
+    pair.keys(&["Escape"]);
+    pair.agree("Setup");
+    pair.text("h");
+    pair.agree("Released under");
+    pair.text(" t");
+    pair.agree(&pids[2]);
+    pair.click(pair.rows - 1, 1);
+    pair.agree("Released under");
 }
 
 #[test]

@@ -12,8 +12,9 @@ use ratatui::layout::{Position, Rect};
 
 use super::notify::Notifier;
 use super::outlet::Outlet;
+use crate::pty::screen::Link;
 
-pub use encode::encode;
+pub use encode::{Frame, encode};
 
 /// Most text that is put on the clipboard; terminals cut or ignore longer ones.
 const CLIPBOARD: usize = 100_000;
@@ -25,6 +26,8 @@ pub(super) struct Display {
     shown: Buffer,
     /// The frame before, whose memory the next one takes.
     spare: Buffer,
+    /// The links of the last frame.
+    links: Vec<Link>,
     cursor: Option<Position>,
     /// The terminal does not show the last frame any more.
     forgotten: bool,
@@ -40,6 +43,7 @@ impl Display {
             outlet,
             shown: Buffer::empty(Rect::ZERO),
             spare: Buffer::empty(Rect::ZERO),
+            links: Vec::new(),
             cursor: None,
             forgotten: true,
             motion: false,
@@ -77,15 +81,18 @@ impl Display {
         buffer
     }
 
-    /// Shows a frame. Returns whether anything was written.
-    pub(super) fn show(&mut self, next: Buffer, cursor: Option<Position>) -> bool {
+    /// Shows a frame and its links, from the top. Returns whether anything was written.
+    pub(super) fn show(&mut self, next: Buffer, links: Vec<Link>, cursor: Option<Position>) -> bool {
+        // The oldest terminals print what they do not know.
+        let links = if self.few { Vec::new() } else { links };
         let mut bytes = Vec::new();
         if self.forgotten || self.shown.area != next.area {
             bytes.extend_from_slice(b"\x1b[0m\x1b[2J");
             self.shown = Buffer::empty(next.area);
+            self.links.clear();
             self.forgotten = false;
         }
-        encode(&self.shown, &next, self.few, &mut bytes);
+        encode(Frame::new(&self.shown, &self.links), Frame::new(&next, &links), self.few, &mut bytes);
         if bytes.is_empty() && cursor == self.cursor {
             self.spare = next;
             return false;
@@ -100,6 +107,7 @@ impl Display {
         frame.extend_from_slice(b"\x1b[?2026l");
         self.outlet.push(&frame);
         self.spare = std::mem::replace(&mut self.shown, next);
+        self.links = links;
         self.cursor = cursor;
         true
     }
@@ -170,14 +178,26 @@ mod tests {
         (display, take)
     }
 
+    /// The oldest terminals would print the address.
+    #[test]
+    fn links_are_for_terminals_that_can_have_them() {
+        for (few, expected) in [(false, true), (true, false)] {
+            let (display, take) = display();
+            let mut display = display.with_few_colours(few);
+            let link = Link { row: 0, columns: 0..2, target: "https://a.b".into(), number: 1 };
+            display.show(Buffer::with_lines(["ab"]), vec![link], None);
+            assert_eq!(take(&display).contains("https://a.b"), expected);
+        }
+    }
+
     #[test]
     fn only_what_differs_is_written() {
         let (mut display, take) = display();
-        assert!(display.show(Buffer::with_lines(["hello", "world"]), None));
+        assert!(display.show(Buffer::with_lines(["hello", "world"]), Vec::new(), None));
         assert!(take(&display).contains("\x1b[2J"));
-        assert!(!display.show(Buffer::with_lines(["hello", "world"]), None));
+        assert!(!display.show(Buffer::with_lines(["hello", "world"]), Vec::new(), None));
         assert_eq!(take(&display), "");
-        assert!(display.show(Buffer::with_lines(["hello", "worLd"]), None));
+        assert!(display.show(Buffer::with_lines(["hello", "worLd"]), Vec::new(), None));
         let written = take(&display);
         assert!(written.contains("\x1b[2;4HL") && !written.contains("hello"), "{written:?}");
     }
@@ -185,23 +205,23 @@ mod tests {
     #[test]
     fn the_cursor_alone_is_a_change() {
         let (mut display, take) = display();
-        display.show(Buffer::with_lines(["ab"]), None);
+        display.show(Buffer::with_lines(["ab"]), Vec::new(), None);
         take(&display);
-        assert!(display.show(Buffer::with_lines(["ab"]), Some(Position::new(1, 0))));
+        assert!(display.show(Buffer::with_lines(["ab"]), Vec::new(), Some(Position::new(1, 0))));
         assert!(take(&display).contains("\x1b[1;2H\x1b[?25h"));
-        assert!(!display.show(Buffer::with_lines(["ab"]), Some(Position::new(1, 0))));
-        assert!(display.show(Buffer::with_lines(["ab"]), None));
+        assert!(!display.show(Buffer::with_lines(["ab"]), Vec::new(), Some(Position::new(1, 0))));
+        assert!(display.show(Buffer::with_lines(["ab"]), Vec::new(), None));
         assert!(!take(&display).contains("\x1b[?25h"));
     }
 
     #[test]
     fn another_size_and_a_lost_screen_are_drawn_whole() {
         let (mut display, take) = display();
-        display.show(Buffer::with_lines(["ab"]), None);
-        display.show(Buffer::with_lines(["abc"]), None);
+        display.show(Buffer::with_lines(["ab"]), Vec::new(), None);
+        display.show(Buffer::with_lines(["abc"]), Vec::new(), None);
         take(&display);
         display.forget();
-        assert!(display.show(Buffer::with_lines(["abc"]), None));
+        assert!(display.show(Buffer::with_lines(["abc"]), Vec::new(), None));
         let written = take(&display);
         assert!(written.contains("\x1b[2J") && written.contains("abc"), "{written:?}");
     }

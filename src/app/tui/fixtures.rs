@@ -24,7 +24,7 @@ use crate::lifecycle::receipt::{
 use crate::lifecycle::store::Quarantined;
 use crate::lifecycle::tether::Last;
 use crate::lifecycle::verdict::VerdictKind;
-use crate::pty::screen::{CellStyle, Color, HistoryLimit, Modes, MouseEncoding, MouseMode, Screen, Size};
+use crate::pty::screen::{CellStyle, Color, HistoryLimit, Link, Modes, MouseEncoding, MouseMode, Screen, Size};
 
 pub(super) fn pid(raw: i32) -> Pid {
     Pid::new(raw).unwrap_or_else(|| panic!("{raw} is no pid"))
@@ -49,6 +49,8 @@ pub(super) fn session(id: &str, name: &str, kind: Kind, host: HostKind, phase: P
         ..SessionRow::without_processes(id, name, kind, host, phase)
     }
 }
+
+const PARSER: &str = "/home/me/src/parser";
 
 /// Sessions of every kind, in no order.
 pub(super) fn sessions() -> Vec<SessionRow> {
@@ -75,6 +77,8 @@ pub(super) fn sessions() -> Vec<SessionRow> {
     let mut died = session("shell-0000000d", "build", Kind::Shell, Pty, Phase::Failed);
     (died.exit_code, died.verdict, died.processes) = (Some(137), VerdictKind::Gone, 0);
     (died.cpu_pct, died.rss_bytes, died.uptime_s) = (None, None, Some(100.0));
+    (claude.cwd, evil.cwd, shell.cwd, died.cwd) =
+        (Some(PARSER.into()), Some("/srv/ev\x1b[2Jil/".into()), Some("/".into()), None);
     let mut load =
         session("cookbook-000000e0", "Qwen3-Coder-480B-A35B-Instruct-GGUF", Kind::Download, Tmux, Phase::Downloading);
     load.uptime_s = Some(600.0);
@@ -403,6 +407,11 @@ pub(super) fn facts(session: &str) -> ScreenFacts {
 pub(super) struct FakeScreen(pub(super) Size);
 
 impl Surface for FakeScreen {
+    fn links(&self, offset: usize) -> Vec<Link> {
+        let link = Link { row: 2, columns: 29..50, target: "http://127.0.0.1:8080".into(), number: 7 };
+        if offset == 0 { vec![link] } else { Vec::new() }
+    }
+
     fn size(&self) -> Size {
         self.0
     }
@@ -470,6 +479,7 @@ impl Bench {
         let mut bench = Self::empty(cols, rows);
         bench.send(UiEvent::Recipes(recipes()));
         bench.send(UiEvent::Sessions(sessions()));
+        bench.send(UiEvent::Branches([(PARSER.to_owned(), "fix/empty-input".to_owned())].into()));
         bench.look();
         bench.send(UiEvent::Tree { session: "serve-1a2b3c4d".into(), tree: tree() });
         bench.now += Duration::from_secs(192);

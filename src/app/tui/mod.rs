@@ -36,7 +36,7 @@ pub mod theme;
 mod update;
 mod view;
 
-pub use display::encode;
+pub use display::{Frame, encode};
 pub use model::Memory;
 pub use notify::Notifier;
 pub(super) use notify::desktop;

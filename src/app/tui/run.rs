@@ -386,15 +386,16 @@ impl<'a> Loop<'a> {
             contained(|| {
                 let screen = screen.lock().ok()?;
                 let mut buffer = self.display.blank(area);
-                let cursor = view::draw(&self.model, Some(&*screen as &dyn Surface), &mut buffer);
-                Some((buffer, cursor))
+                let surface = &*screen as &dyn Surface;
+                let cursor = view::draw(&self.model, Some(surface), &mut buffer);
+                Some((buffer, view::links(&self.model, surface), cursor))
             })?
         });
         // Without a screen, or with one whose emulator has panicked: it costs this one screen.
-        let (buffer, cursor) = with_screen.unwrap_or_else(|| {
+        let (buffer, links, cursor) = with_screen.unwrap_or_else(|| {
             let mut buffer = self.display.blank(area);
             let cursor = view::draw(&self.model, None, &mut buffer);
-            (buffer, cursor)
+            (buffer, Vec::new(), cursor)
         });
         // What is typed into is as its program wants it. Terminals with few colours know no shapes.
         let typed_into =
@@ -402,7 +403,7 @@ impl<'a> Loop<'a> {
         let facts = self.model.facts().filter(|_| typed_into);
         self.shell.shape_cursor(facts.map_or(0, |facts| facts.modes.cursor_shape));
         let shown = self.model.shown();
-        let wrote = self.display.show(buffer, cursor);
+        let wrote = self.display.show(buffer, links, cursor);
         if wrote {
             self.in_flight = shown;
         } else if let Some(shown) = shown {

@@ -8,7 +8,7 @@
 mod palette;
 mod resolve;
 
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::style::{Modifier, Style};
 
 use super::glyph;
@@ -247,13 +247,17 @@ impl Theme {
     /// Makes of a frame what the terminal can show: the nearest of its colours, and ASCII where it needs it.
     pub(super) fn finish(&self, buffer: &mut Buffer) {
         if self.depth != Depth::Rgb {
-            let mut last = (Style::new(), Style::new());
+            let look = |cell: &Cell| (cell.fg, cell.bg, cell.modifier);
+            // How the cell before looked, and what becomes of that where it does not fit as it is.
+            let mut last = (look(&Cell::EMPTY), None);
             for cell in &mut buffer.content {
-                let style = cell.style();
-                if style != last.0 {
-                    last = (style, fit(style, self.depth));
+                if look(cell) != last.0 {
+                    let (style, before) = (fit(cell.style(), self.depth), cell.style());
+                    last = (look(cell), (style != before).then_some(style));
                 }
-                cell.set_style(last.1);
+                if let Some(style) = last.1 {
+                    cell.set_style(style);
+                }
             }
         }
         match self.letters {

@@ -4,6 +4,7 @@
 //! ignored, and of the queries only device attributes, device status and the keyboard's flags are answered.
 
 use std::fmt;
+use std::ops::Range;
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -13,6 +14,8 @@ use vt100::capture::{BasicFormattedCaptureState, RowContents};
 use super::Notice;
 use super::cell::{self, CellStyle};
 use super::keyboard::Keyboard;
+use super::links::{self, Links};
+use super::read;
 use crate::pty::history::{History, HistoryLimit};
 use crate::text;
 
@@ -45,6 +48,7 @@ pub(super) struct Events {
     /// So many rows to come are in the history already.
     pub(super) known_rows: usize,
     pub(super) keyboard: Keyboard,
+    pub(super) links: Links,
     notices: Vec<Notice>,
 }
 
@@ -57,6 +61,7 @@ impl Events {
             clipboard: None,
             known_rows: 0,
             keyboard: Keyboard::default(),
+            links: Links::default(),
             notices: Vec::new(),
         }
     }
@@ -130,10 +135,19 @@ impl vt100::Callbacks for Events {
         }
     }
 
+    fn unhandled_osc(&mut self, screen: &mut vt100::Screen, params: &[&[u8]]) {
+        // OSC 8 ; parameters ; address: an address may hold what parts parameters.
+        if let [b"8", _, address @ ..] = params {
+            let text = |row, columns: &Range<u16>| links::text_in(columns, |visit| read::visit_row(screen, row, visit));
+            self.links.turn(&address.join(&b';'), screen.cursor_position(), screen.size().1.get(), text);
+        }
+    }
+
     fn on_scroll(&mut self, row: RowContents<'_>, alternate_screen: bool) {
         if alternate_screen {
             return;
         }
+        self.links.scroll();
         if self.known_rows > 0 {
             self.known_rows -= 1;
             return;

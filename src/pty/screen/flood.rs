@@ -5,7 +5,7 @@
 //! much at the front of the bytes is nothing but text, colours and line ends; [`write`] turns lines of it into
 //! history. Never touches the emulator, and never takes bytes that could move the cursor anywhere else.
 
-use super::cell::CellStyle;
+use super::cell::{CellStyle, Color};
 use crate::pty::history::History;
 
 /// Lines longer than this go the long way.
@@ -33,6 +33,8 @@ pub(super) fn find(bytes: &[u8], cols: u16, style: CellStyle) -> Front {
     while let Some(token) = token(&bytes[at..]) {
         match token {
             Token::Ascii(len) | Token::Text(len) => at += len,
+            // What scrolls in would have to be coloured.
+            Token::LineEnd(_) if style.bg != Color::Default => break,
             Token::LineEnd(len) => {
                 at += len;
                 tabs = 0;

@@ -11,7 +11,8 @@ pub(super) fn visit_row(screen: &vt100::Screen, row: u16, visit: &mut dyn FnMut(
     while col < cols {
         let Some(found) = screen.cell(row, col) else { return };
         let width = cell_width(found, col, cols);
-        visit(col, cell::shown(found.contents()), width, style(found));
+        let text = if found.has_contents() { cell::shown(found.contents()) } else { " " };
+        visit(col, text, width, style(found));
         col += u16::from(width);
     }
 }

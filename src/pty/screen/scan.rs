@@ -20,6 +20,8 @@ pub(super) enum Step {
     Graphics,
     /// Text that may hold wide characters: feed with care for the last column.
     Wide,
+    /// Text with line feeds while blanks have a colour: feed it line by line.
+    Lines,
     /// Text while nothing wraps (DECAWM is off): feed [`Scanner::translate`]d, and keep it in its row.
     Cut,
     /// Bytes beyond the limit of a control string: drop.
@@ -37,8 +39,10 @@ pub(super) enum Action {
     Detach,
     /// The same, if the cursor is at home.
     DetachAtHome,
-    /// The same, if the cursor is in the first row.
-    DetachAtTop,
+    /// Cells or rows were moved in, so many.
+    Shift(Shift, u16),
+    /// The last byte scrolls the screen down where the cursor is in the first row of the margins.
+    ReverseIndex,
     /// The terminal was reset.
     Reset,
     /// Margins were set to these rows, counted from 1; 0 stands for the edge.
@@ -53,6 +57,23 @@ pub(super) enum Action {
     LastColumn,
     /// Leave the alternate screen after erasing it.
     LeaveAlternate,
+}
+
+/// What moves cells or rows in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Shift {
+    /// ICH.
+    InsertCells,
+    /// DCH.
+    DeleteCells,
+    /// IL.
+    InsertLines,
+    /// DL.
+    DeleteLines,
+    /// SU.
+    ScrollUp,
+    /// SD.
+    ScrollDown,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -79,6 +100,8 @@ pub(super) struct Scanner {
     shifted: bool,
     /// Text stays in its row.
     cuts: bool,
+    /// Blanks may have a colour; whether they do is known by the emulator.
+    coloured: bool,
 }
 
 impl Scanner {
@@ -99,6 +122,11 @@ impl Scanner {
 
     fn draws_lines(&self) -> bool {
         self.line_drawing[0] || self.line_drawing[1]
+    }
+
+    /// Says whether blanks have a colour before the next bytes.
+    pub(super) fn set_coloured(&mut self, coloured: bool) {
+        self.coloured = coloured;
     }
 
     /// Takes the first bytes (at least one) and returns their number and what to do with them.
@@ -157,6 +185,8 @@ impl Scanner {
         } else if !text.is_ascii() && text.iter().any(|byte| *byte >= 0xe1) {
             // The first wide character is U+1100: E1 84 80.
             Some(Step::Wide)
+        } else if self.coloured && text.contains(&b'\n') {
+            Some(Step::Lines)
         } else {
             None
         }
@@ -196,7 +226,11 @@ impl Scanner {
                 return match byte {
                     b'D' => Action::Say(b"\n"),
                     b'E' => Action::Say(b"\r\n"),
-                    b'M' => Action::DetachAtTop,
+                    b'M' => Action::ReverseIndex,
+                    b'8' => {
+                        self.coloured = true;
+                        Action::None
+                    }
                     b'c' => {
                         *self = Self::default();
                         Action::Reset
@@ -241,6 +275,8 @@ impl Scanner {
                         self.cuts = byte == b'l';
                         return Action::LastColumn;
                     }
+                    // These may bring a colour, or another screen that has one.
+                    self.coloured |= matches!(byte, b'm' | b'h' | b'l');
                     return csi_action(byte, parameters);
                 }
             }
@@ -296,7 +332,12 @@ fn csi_action(last: u8, parameters: &[u8]) -> Action {
             3 => Action::ClearHistory,
             _ => Action::None,
         },
-        (false, b'L' | b'M' | b'T') => Action::DetachAtTop,
+        (false, b'@') => Action::Shift(Shift::InsertCells, first.max(1)),
+        (false, b'P') => Action::Shift(Shift::DeleteCells, first.max(1)),
+        (false, b'L') => Action::Shift(Shift::InsertLines, first.max(1)),
+        (false, b'M') => Action::Shift(Shift::DeleteLines, first.max(1)),
+        (false, b'S') => Action::Shift(Shift::ScrollUp, first.max(1)),
+        (false, b'T') => Action::Shift(Shift::ScrollDown, first.max(1)),
         (false, b'r') => Action::Margins(first, second.unwrap_or(0)),
         (false, b's') if parameters.is_empty() => Action::Say(b"\x1b7"),
         (false, b'u') if parameters.is_empty() => Action::Say(b"\x1b8"),
@@ -387,7 +428,7 @@ mod tests {
             (b"\x1b[5;10r\x1b[r", &[Action::Margins(5, 10), Action::Margins(0, 0)]),
             (b"\x1b[s\x1b[u", &[Action::Say(b"\x1b7"), Action::Say(b"\x1b8")]),
             (b"\x1b[1;2s\x1b[>1u\x1b[?u", &[]),
-            (b"\x1bD\x1bE\x1bM", &[Action::Say(b"\n"), Action::Say(b"\r\n"), Action::DetachAtTop]),
+            (b"\x1bD\x1bE\x1bM", &[Action::Say(b"\n"), Action::Say(b"\r\n"), Action::ReverseIndex]),
             (b"\x1b[3Z\x1b[a", &[Action::BackTab(3), Action::Move(1, b'C')]),
             (b"\x1b[?1047h\x1b[?1047l", &[Action::Say(b"\x1b[?47h"), Action::LeaveAlternate]),
             (b"\x1b[?1049h\x1b[?25l", &[]),

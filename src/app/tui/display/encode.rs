@@ -9,6 +9,7 @@ use ratatui::buffer::{Buffer, Cell, CellWidth as _};
 use ratatui::style::{Color, Modifier};
 
 use super::super::theme::number_of;
+use crate::pty::screen::Link;
 
 /// Parameters of "select graphic rendition" (ECMA-48, 8.3.117).
 const ATTRIBUTES: [(Modifier, u8); 9] = [
@@ -39,21 +40,51 @@ impl Look {
     }
 }
 
-/// Adds the bytes that lead from one frame to another of the same size; none where nothing differs. Before and after
-/// them the terminal writes plain text. `few` asks for the first 16 colours as all terminals know it.
-pub fn encode(shown: &Buffer, next: &Buffer, few: bool, out: &mut Vec<u8>) {
-    let columns = usize::from(next.area.width).max(1);
-    let mut pen = Pen { look: Look::PLAIN, at: None, few, out };
-    let rows = shown.content.chunks(columns).zip(next.content.chunks(columns));
-    for (y, (shown, next)) in rows.enumerate() {
-        row(shown, next, y, &mut pen);
-    }
-    pen.take(Look::PLAIN);
+/// A frame: its cells, and which of them are links, from the top.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    cells: &'a Buffer,
+    links: &'a [Link],
 }
 
-fn row(shown: &[Cell], next: &[Cell], y: usize, pen: &mut Pen<'_>) {
-    // Cells before this column show what nobody can be sure of.
-    let mut unsure = 0;
+impl<'a> Frame<'a> {
+    pub(super) const fn new(cells: &'a Buffer, links: &'a [Link]) -> Self {
+        Self { cells, links }
+    }
+
+    fn links_in(&self, y: usize) -> &'a [Link] {
+        let row = |link: &Link| usize::from(link.row);
+        let start = self.links.partition_point(|link| row(link) < y);
+        let end = self.links.partition_point(|link| row(link) <= y);
+        &self.links[start..end]
+    }
+}
+
+impl<'a> From<&'a Buffer> for Frame<'a> {
+    fn from(cells: &'a Buffer) -> Self {
+        Self::new(cells, &[])
+    }
+}
+
+/// Adds the bytes that lead from one frame to another of the same size; none where nothing differs. Before and after
+/// them the terminal writes plain text. `few` asks for the first 16 colours as all terminals know it.
+pub fn encode<'a>(shown: impl Into<Frame<'a>>, next: impl Into<Frame<'a>>, few: bool, out: &mut Vec<u8>) {
+    let (shown, next) = (shown.into(), next.into());
+    let columns = usize::from(next.cells.area.width).max(1);
+    let mut pen = Pen { look: Look::PLAIN, at: None, link: None, few, out };
+    let rows = shown.cells.content.chunks(columns).zip(next.cells.content.chunks(columns));
+    for (y, (was, is)) in rows.enumerate() {
+        let links = next.links_in(y);
+        // A row whose links have changed is written anew.
+        let unsure = if shown.links_in(y) == links { 0 } else { columns };
+        row(was, is, y, (links, unsure), &mut pen);
+    }
+    pen.take(Look::PLAIN);
+    pen.lead_to(None);
+}
+
+/// `unsure`: cells before this column show what nobody can be sure of.
+fn row<'a>(shown: &[Cell], next: &[Cell], y: usize, (links, mut unsure): (&'a [Link], usize), pen: &mut Pen<'a>) {
     let mut x = 0;
     while let (Some(was), Some(cell)) = (shown.get(x), next.get(x)) {
         let may_be_shown = x >= unsure && Look::of(was) == Look::of(cell);
@@ -67,6 +98,7 @@ fn row(shown: &[Cell], next: &[Cell], y: usize, pen: &mut Pen<'_>) {
             // Whatever is overwritten in part leaves a rest that terminals do not agree about.
             let overwritten = (x..x + columns).map(|x| x + seen(shown, x).1).max().unwrap_or_default();
             unsure = unsure.max(overwritten);
+            pen.lead_to(links.iter().find(|link| (link.columns.start.into()..link.columns.end.into()).contains(&x)));
             pen.put(symbol, columns, Look::of(cell), (x, y), next.len());
         }
         x += columns;
@@ -95,11 +127,13 @@ struct Pen<'a> {
     look: Look,
     /// Column and row of the cursor, where they are known.
     at: Option<(usize, usize)>,
+    /// What is written leads somewhere.
+    link: Option<&'a Link>,
     few: bool,
     out: &'a mut Vec<u8>,
 }
 
-impl Pen<'_> {
+impl<'a> Pen<'a> {
     fn put(&mut self, symbol: &str, columns: usize, look: Look, (x, y): (usize, usize), width: usize) {
         self.take(look);
         // Terminals do not agree on how wide this is: both columns are blank below it.
@@ -114,6 +148,17 @@ impl Pen<'_> {
         // Behind the last column the cursor waits in it.
         let is_known = columns == 1 && x + 1 < width;
         self.at = is_known.then_some((x + 1, y));
+    }
+
+    /// What is written from here on is a link, or none (OSC 8). The number has terminals take its rows for one.
+    fn lead_to(&mut self, link: Option<&'a Link>) {
+        if link.map(|link| link.number) != self.link.map(|link| link.number) {
+            match link {
+                Some(link) => self.write(format_args!("\x1b]8;id={};{}\x1b\\", link.number, link.target)),
+                None => self.write(format_args!("\x1b]8;;\x1b\\")),
+            }
+            self.link = link;
+        }
     }
 
     fn go(&mut self, x: usize, y: usize) {

@@ -1,6 +1,6 @@
 //! One whole frame.
 
-use ratatui::buffer::Buffer;
+use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::Position;
 
 use super::super::glyph;
@@ -10,12 +10,13 @@ use super::layout::{Arrangement, layout};
 use super::paint::Row;
 use super::{Surface, bars, dialog, list, screen, tree};
 
-/// Draws everything. Returns where the cursor is to be shown, if anywhere.
+/// Draws everything into a buffer that is empty. Returns where the cursor is to be shown, if anywhere.
 pub fn draw(model: &Model, surface: Option<&dyn Surface>, buffer: &mut Buffer) -> Option<Position> {
     let layout = layout(model);
-    let base = model.theme.base();
-    for cell in &mut buffer.content {
-        cell.set_style(base);
+    let mut behind = Cell::EMPTY;
+    behind.set_style(model.theme.base());
+    if behind != Cell::EMPTY {
+        buffer.content.fill(behind);
     }
     let mut cursor = None;
     if let Some(area) = layout.list {

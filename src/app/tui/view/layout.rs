@@ -110,8 +110,13 @@ fn single(layout: &mut Layout, rest: Rect, model: &Model) {
 fn split(layout: &mut Layout, rest: Rect, model: &Model) {
     let tree = tree_shown(model);
     if layout.arrangement == Arrangement::Wide {
-        // From 140 columns on a terminal keeps its 80 beside a list that has room for ports and GPU memory.
-        let width = if rest.width >= 140 { (rest.width * 2 / 5).clamp(58, 76) } else { (rest.width / 3).clamp(36, 46) };
+        // From 140 columns on a terminal keeps its 80 beside a list that has room for ports and GPU memory, and from
+        // 200 on its 105 beside one that has room for directories and branches.
+        let width = match rest.width {
+            200.. => 94,
+            140.. => (rest.width * 2 / 5).clamp(58, 76),
+            _ => (rest.width / 3).clamp(36, 46),
+        };
         layout.list = Some(titled(Rect { width, ..rest }));
         layout.divider = Some(Rect { x: rest.x + width, width: 1, ..rest });
         let right = Rect { x: rest.x + width + 1, width: rest.width - width - 1, ..rest };
@@ -232,7 +237,9 @@ mod tests {
 
     #[test]
     fn a_wide_terminal_keeps_eighty_columns() {
-        for (cols, list, terminal) in [(110, 36, 73), (139, 46, 92), (140, 58, 81), (200, 76, 123), (500, 76, 423)] {
+        for (cols, list, terminal) in
+            [(110, 36, 73), (139, 46, 92), (140, 58, 81), (199, 76, 122), (200, 94, 105), (500, 94, 405)]
+        {
             let layout = layout(&model((cols, 40)));
             assert_eq!((layout.list.map(|area| area.body.width), layout.terminal.1), (Some(list), terminal), "{cols}");
         }

@@ -183,6 +183,7 @@ fn draw_heading(theme: &Theme, group: Group, totals: &Totals, selected: bool, ro
 /// Which columns there is room for beside the name.
 struct Columns {
     state: u16,
+    place: u16,
     host: u16,
     port: u16,
     pid: u16,
@@ -216,11 +217,27 @@ impl Columns {
             port: left.take(7, 14),
             gpu: if has_gpu { left.take(6, 14) } else { 0 },
             cpu: left.take(6, 14),
+            place: [PLACE_LONG, PLACE]
+                .into_iter()
+                .map(|columns| left.take(columns, columns))
+                .find(|columns| *columns > 0)
+                .unwrap_or_default(),
             spark: if wide { left.take(SPARK, 18) } else { 0 },
             host: left.take(5, 22),
             pid: left.take(9, 22),
         }
     }
+}
+
+/// Columns of a directory with its branch, where there is some room for it, and where there is much.
+const PLACE: u16 = 16;
+const PLACE_LONG: u16 = 30;
+
+/// Returns the last part of the directory that a session works in, and the branch that it is on.
+fn whereabouts(model: &Model, session: &SessionRow) -> String {
+    let Some(dir) = session.cwd.as_deref() else { return String::new() };
+    let last = dir.trim_end_matches('/').rsplit('/').next().filter(|last| !last.is_empty()).unwrap_or(dir);
+    model.branches.get(dir).map_or_else(|| last.to_owned(), |branch| format!("{last} ({branch})"))
 }
 
 /// Columns of the bar, the verdict and the mark before a name.
@@ -234,12 +251,12 @@ fn draw_session(model: &Model, session: &SessionRow, columns: &Columns, selected
     let base = if over { theme.dim() } else { theme.text() };
     let name = if selected { base.add_modifier(Modifier::BOLD) } else { base };
     let (word, tone) = state(model, session);
-    let &Columns { state, host, port, pid, uptime, spark, cpu, memory, gpu } = columns;
+    let &Columns { state, place, host, port, pid, uptime, spark, cpu, memory, gpu } = columns;
     row.put(if selected { glyph::BAR } else { " " }, theme.accent());
     row.put(verdict_glyph(session.verdict), theme.tone(verdict_tone(session.verdict)));
     row.put(if model.marked.contains(&session.session) { CHECK } else { " " }, theme.accent());
     let attention = model.wants(session);
-    let columns = memory + gpu + spark + cpu + uptime + host + port + pid + state;
+    let columns = memory + gpu + spark + cpu + uptime + host + port + pid + place + state;
     let ended = model.news.has_ended(&session.session);
     let unseen = model.news.is_unseen(&session.session);
     let marks = [session.adopted, attention || ended || unseen].into_iter().filter(|mark| *mark).count();
@@ -258,6 +275,9 @@ fn draw_session(model: &Model, session: &SessionRow, columns: &Columns, selected
     }
     if state > 0 {
         row.gap(1).left(state - 2, &word, theme.tone(tone)).gap(1);
+    }
+    if place > 0 {
+        row.left(place - 1, &whereabouts(model, session), theme.dim()).gap(1);
     }
     if host > 0 {
         row.left(host, session.host.name(), theme.dim());

@@ -39,5 +39,6 @@ pub(super) use human::bytes;
 pub(super) use launch::menu_order;
 pub(super) use list::list_lines;
 pub use screen::Surface;
+pub(super) use screen::links;
 pub(super) use settle::settle;
 pub(super) use tree::tree_rows;

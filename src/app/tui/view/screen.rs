@@ -11,11 +11,11 @@ use super::super::glyph::DOT;
 use super::super::keymap::{Action, Context};
 use super::super::model::{Model, Pane};
 use super::super::theme::{Theme, Tone, of_session};
-use super::layout::{Area, Arrangement, arrangement};
+use super::layout::{Area, Arrangement, arrangement, layout};
 use super::paint::Row;
 use super::{bars, history, human, list, stranger};
 use crate::app::contract::SessionRow;
-use crate::pty::screen::{CellStyle, Screen, Size};
+use crate::pty::screen::{CellStyle, Link, Screen, Size};
 
 /// What is drawn of an emulator. A seam, so that the views can be drawn without one.
 pub trait Surface {
@@ -25,6 +25,8 @@ pub trait Surface {
     fn cursor(&self) -> (u16, u16, bool);
     /// Calls `visit` for the cells of a row, `offset` rows back in the history.
     fn visit_row(&self, offset: usize, row: u16, visit: &mut dyn FnMut(u16, &str, u8, CellStyle));
+    /// Returns the links in the view that is `offset` rows back in the history, from the top.
+    fn links(&self, offset: usize) -> Vec<Link>;
 }
 
 impl Surface for Screen {
@@ -40,6 +42,24 @@ impl Surface for Screen {
     fn visit_row(&self, offset: usize, row: u16, visit: &mut dyn FnMut(u16, &str, u8, CellStyle)) {
         Self::visit_row(self, offset, row, visit);
     }
+
+    fn links(&self, offset: usize) -> Vec<Link> {
+        Self::links(self, offset)
+    }
+}
+
+/// Returns which cells of a frame are links, from the top. While something lies over the panes none is.
+pub(in super::super) fn links(model: &Model, surface: &dyn Surface) -> Vec<Link> {
+    let is_live = model.current().is_some() && model.stranger().is_none() && model.history.is_none();
+    let Some(area) = layout(model).screen.filter(|_| is_live && model.overlays.is_empty()) else { return Vec::new() };
+    let body = area.body;
+    let first = model.facts().map_or(0, |facts| facts.first_row(body.height, model.scroll));
+    let shown = |link: Link| {
+        let row = link.row.checked_sub(first).filter(|row| *row < body.height)?;
+        let columns = body.x + link.columns.start..body.x + link.columns.end.min(body.width);
+        (!columns.is_empty()).then_some(Link { row: body.y + row, columns, ..link })
+    };
+    surface.links(model.scroll).into_iter().filter_map(shown).collect()
 }
 
 /// Draws the pane. Returns where the cursor is, if it is to be shown.
@@ -261,7 +281,37 @@ fn centre(theme: &Theme, area: Rect, text: &str, buffer: &mut Buffer) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::fixtures::{Bench, FakeScreen};
     use super::*;
+
+    const ADDRESS: &str = "http://127.0.0.1:8080";
+
+    /// What stands in a frame where a link is.
+    fn linked(bench: &Bench) -> Vec<String> {
+        let (buffer, _) = super::super::tests::draw(&bench.model);
+        let surface = FakeScreen(Size { rows: 24, cols: 80 });
+        let text = |link: Link| link.columns.map(|x| buffer[(x, link.row)].symbol().to_owned()).collect();
+        links(&bench.model, &surface).into_iter().map(text).collect()
+    }
+
+    #[test]
+    fn a_link_is_where_its_text_is() {
+        for (cols, rows) in [(200, 60), (140, 40), (80, 24), (52, 18)] {
+            let mut bench = Bench::full(cols, rows);
+            if super::super::layout::tree_shown(&bench.model) && arrangement(bench.model.size) != Arrangement::Wide {
+                bench.press("t");
+            }
+            let found = linked(&bench);
+            assert_eq!(found.len(), 1, "{cols}x{rows}");
+            assert!(ADDRESS.starts_with(&found[0]) && found[0].len() > 10, "{cols}x{rows}: {found:?}");
+            bench.press("?");
+            assert_eq!(linked(&bench), [""; 0], "something lies over it");
+        }
+        let mut bench = Bench::full(140, 40);
+        bench.freeze("[/line<Enter>");
+        assert_eq!(linked(&bench), [""; 0], "its history is looked at");
+        assert_eq!(linked(&Bench::empty(140, 40)), [""; 0]);
+    }
 
     /// Each is as wide as the emulator says, also where the terminal outside would make one of two.
     #[test]

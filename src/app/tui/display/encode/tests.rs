@@ -51,6 +51,39 @@ fn few_colours_are_asked_for_as_all_terminals_know_it() {
     }
 }
 
+fn link(row: u16, columns: std::ops::Range<u16>, number: u32) -> Link {
+    Link { row, columns, target: "https://a.b/c".into(), number }
+}
+
+fn linked(shown: (&Buffer, &[Link]), next: (&Buffer, &[Link])) -> String {
+    let mut out = Vec::new();
+    encode(Frame::new(shown.0, shown.1), Frame::new(next.0, next.1), false, &mut out);
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn links_begin_and_end_with_their_text() {
+    let (blank, text) = (painted("", Style::new()), painted("ab c", Style::new()));
+    let one = [link(0, 1..4, 7)];
+    let opened = "\x1b]8;id=7;https://a.b/c\x1b\\";
+    let closed = "\x1b]8;;\x1b\\";
+    // A row whose links have changed is written anew, and no other.
+    assert_eq!(linked((&text, &one), (&text, &one)), "");
+    let row = format!("\x1b[1;1Ha{opened}b c{closed}        ");
+    assert_eq!(linked((&blank, &[]), (&text, &one)), row);
+    assert_eq!(linked((&text, &[]), (&text, &one)), row);
+    assert_eq!(linked((&text, &[link(1, 1..4, 7)]), (&text, &one)), row + &format!("\x1b[2;1H{}", " ".repeat(12)));
+    assert_eq!(linked((&text, &one), (&text, &[])), "\x1b[1;1Hab c        ");
+    // Two that touch are two; at the end of a frame none is open.
+    let two = [link(0, 0..1, 7), link(0, 1..2, 8)];
+    let bytes = linked((&blank, &[]), (&text, &two));
+    assert_eq!(bytes, format!("{opened}\x1b[1;1Ha{}b{closed} c        ", opened.replace('7', "8")));
+    let last = [link(2, 11..12, 7)];
+    let mut corner = painted("", Style::new());
+    corner.set_string(11, 2, "x", Style::new());
+    assert!(linked((&blank, &[]), (&corner, &last)).ends_with(&format!("{opened}x{closed}")));
+}
+
 /// Where a wide character was, its second column is written again, whatever the terminal has made of it.
 #[test]
 fn what_is_overwritten_by_half_is_written_whole() {
