@@ -47,13 +47,16 @@ impl Stage {
     fn new(cols: u16, rows: u16) -> Self {
         let terminal = Terminal::new(cols, rows);
         let (bin, home) = (terminal.folder.path().join("bin"), terminal.folder.path().join("me"));
-        for folder in [&bin, &home.join("models"), &home.join("tiny"), &home.join("c/cookbook-tui")] {
+        for folder in
+            [&bin, &home.join("models"), &home.join("tiny"), &home.join("parser/.git"), &home.join("c/cookbook-tui")]
+        {
             fs::create_dir_all(folder).unwrap();
         }
         for (name, text) in [("llama-server", "#!/bin/sh\n"), ("review", AGENT)] {
             fs::write(bin.join(name), text).unwrap();
             fs::set_permissions(bin.join(name), fs::Permissions::from_mode(0o755)).unwrap();
         }
+        fs::write(home.join("parser/.git/HEAD"), "ref: refs/heads/empty\n").unwrap();
         fs::write(home.join("tiny/server.py"), SERVER).unwrap();
         fs::write(home.join("tiny/worker.py"), WORKER).unwrap();
         for model in ["coder-7b-q4.gguf", "small-3b-q4.gguf"] {
@@ -67,10 +70,11 @@ impl Stage {
             fs::copy(env!("CARGO_BIN_EXE_cookbook-tui"), &binary).unwrap();
         }
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let parser = home.join("parser").display().to_string();
         let recipes = format!(
             "[[recipe]]\nname = \"coder-7b\"\nkind = \"serve\"\nautostart = true\n\
              command = [\"python3\", \"-m\", \"tiny.server\", \"--model\", \"models/coder-7b-q4.gguf\", \"--port\", \"{port}\"]\n\n\
-             [[recipe]]\nname = \"reviewer\"\nkind = \"agent\"\nhost = \"pty\"\ncommand = [\"review\"]\nautostart = true\n\n\
+             [[recipe]]\nname = \"reviewer\"\nkind = \"agent\"\nhost = \"pty\"\ncommand = [\"review\"]\ncwd = \"{parser}\"\nautostart = true\n\n\
              [[recipe]]\nname = \"notes\"\nkind = \"shell\"\ncommand = [\"sh\"]\nenv = {{ PS1 = \"~ $ \" }}\nautostart = true\n"
         );
         fs::write(home.join("c/cookbook-tui/config.toml"), recipes).unwrap();
@@ -200,11 +204,20 @@ fn stop_all(stage: &Stage) {
 fn at_200x60() {
     check(&Wanted {
         size: (200, 60),
-        list: &["reviewer", "notes", "Servers 1", "Agents 1", "Shells 1", "serve \u{b7} tmux", "llama_model_loader"],
+        list: &[
+            "reviewer",
+            "parser (empty)",
+            "notes",
+            "Servers 1",
+            "Agents 1",
+            "Shells 1",
+            "serve \u{b7} tmux",
+            "llama_model_loader",
+        ],
         tree: &["Processes", "tiny.worker --device 0", "tiny.worker --device 1", "owned"],
         preview: &["tiny.worker --device 1", "3 processes to signal", "owned", "TERM", "cancel"],
         form: &["models/small-3b-q4.gguf", "[ Launch ]", "[ Save as recipe ]", "venv"],
-        pictures: [None; 3],
+        pictures: [Some("large.svg"), None, None],
     });
 }
 
@@ -252,6 +265,6 @@ fn at_40x10() {
         tree: &[],
         preview: &["3 processes to signal", "Esc"],
         form: &["small-3b-q4.gguf"],
-        pictures: [None; 3],
+        pictures: [Some("tiny.svg"), None, None],
     });
 }
