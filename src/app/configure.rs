@@ -1,8 +1,12 @@
-//! The configuration with what Cookbook adds to it: at the start, and anew after a recipe was saved.
+//! The configuration with what Cookbook adds to it: at the start, anew after a recipe was saved, and whenever
+//! Cookbook's presets are others.
 
-use super::config::{Config, ConfigError, Inputs, load_with};
+use std::path::Path;
+
+use super::config::{Config, ConfigError, Inputs, Source, load_with};
 use super::cookbook::file::{StateFile, WAY_OUT};
 use super::cookbook::preset::offer;
+use super::cookbook::state::Preset;
 
 /// Loads the configuration, perhaps with another text of the user's file, and adds Cookbook's presets.
 ///
@@ -24,4 +28,12 @@ pub(super) fn configure(inputs: &Inputs, text: Option<&str>) -> Result<Config, C
         }
     }
     Ok(config)
+}
+
+/// Returns the configuration with these presets in the place of those that it has; `None` where they are the same.
+pub(super) fn with_presets(config: &Config, presets: Vec<Preset>, home: Option<&Path>) -> Option<Config> {
+    let mut recipes = config.recipes.clone();
+    recipes.retain(|recipe| recipe.source != Source::Cookbook);
+    offer(&mut recipes, presets, home);
+    (recipes != config.recipes).then(|| config.with_recipes(recipes))
 }

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::{Mode, OFlags};
@@ -61,6 +61,10 @@ pub trait Sink: Send + 'static {
     fn changed(&mut self);
     /// A bell, a title.
     fn notice(&mut self, notice: Notice);
+    /// Tells whether somebody looks at the screen. While nobody does, much output at once waits for its turn.
+    fn is_watched(&self) -> bool {
+        true
+    }
 }
 
 enum Ask {
@@ -151,8 +155,8 @@ impl Pty {
     /// Waits until the output has ended, at most this long: the bounded drain after an exit. With the
     /// slave in the hands of a grandchild it never ends.
     pub fn drain(&self, patience: Duration) {
-        let until = std::time::Instant::now() + patience;
-        while !self.ended.load(Ordering::Acquire) && std::time::Instant::now() < until {
+        let until = Instant::now() + patience;
+        while !self.ended.load(Ordering::Acquire) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -217,6 +221,8 @@ const LEFT_CHUNKS: usize = 4;
 /// The pause after what a session prints while it is being ended, where that is more than a few lines.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 const A_FEW_LINES: usize = 1 << 10;
+/// How long a reader waits before it looks whether it is its turn.
+const TURN_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 4_000_000 };
 /// What may wait to be read by the session; a program that never reads its input gets no more.
 const TYPED_MAX: usize = 1 << 20;
 
@@ -235,9 +241,14 @@ impl<S: Sink> Reader<S> {
             }
             match self.read(&mut buffer) {
                 Read::Some(length) => {
-                    self.take(&buffer[..length]);
-                    if self.calm && length > A_FEW_LINES {
-                        self.pause();
+                    let is_much = length > A_FEW_LINES;
+                    if is_much && !self.calm && !self.sink.is_watched() {
+                        self.take_in_turn(&buffer[..length]);
+                    } else {
+                        self.take(&buffer[..length]);
+                    }
+                    if is_much && self.calm {
+                        self.wait_for_ask(&PAUSE);
                     }
                 }
                 Read::Nothing => {}
@@ -278,9 +289,32 @@ impl<S: Sink> Reader<S> {
         true
     }
 
-    /// Lets others work; whoever asks for something ends it.
-    fn pause(&self) {
-        let _ignored = poll(&mut [PollFd::new(&*self.wake, PollFlags::IN)], Some(&PAUSE));
+    /// Lets others work; whoever asks for something ends it. Returns whether somebody does.
+    fn wait_for_ask(&self, time: &Timespec) -> bool {
+        poll(&mut [PollFd::new(&*self.wake, PollFlags::IN)], Some(time)).is_ok_and(|count| count > 0)
+    }
+
+    /// Takes what nobody sees: one reader of the whole program at a time, and half of the time none. However many
+    /// sessions print without end, they have half a processor together, and who types waits for none of them.
+    fn take_in_turn(&mut self, bytes: &[u8]) {
+        static TURN: Mutex<()> = Mutex::new(());
+        let turn = loop {
+            match TURN.try_lock() {
+                Ok(turn) => break Some(turn),
+                Err(TryLockError::Poisoned(poisoned)) => break Some(poisoned.into_inner()),
+                // Who is asked for something does not wait.
+                Err(TryLockError::WouldBlock) if self.wait_for_ask(&TURN_PAUSE) => break None,
+                Err(TryLockError::WouldBlock) => {}
+            }
+        };
+        let begin = Instant::now();
+        self.take(bytes);
+        if turn.is_some()
+            && let Ok(rest) = Timespec::try_from(begin.elapsed())
+        {
+            self.wait_for_ask(&rest);
+        }
+        drop(turn);
     }
 
     fn type_in(&mut self) {
@@ -345,10 +379,14 @@ mod tests {
     const PATIENCE: Duration = Duration::from_secs(30);
 
     fn start() -> (Pty, std::fs::File) {
+        start_with(Nobody)
+    }
+
+    fn start_with(sink: impl Sink) -> (Pty, std::fs::File) {
         let size = Size::clamped(5, 40);
         let pair = PtyPair::open(size).unwrap();
         let slave = std::fs::File::from(pair.slave().unwrap());
-        let pty = Pty::start(pair, Screen::new(size, HistoryLimit::default()), None, Nobody).unwrap();
+        let pty = Pty::start(pair, Screen::new(size, HistoryLimit::default()), None, sink).unwrap();
         (pty, slave)
     }
 
@@ -363,9 +401,9 @@ mod tests {
     }
 
     fn eventually(what: &str, is_so: impl Fn() -> bool) {
-        let until = std::time::Instant::now() + PATIENCE;
+        let until = Instant::now() + PATIENCE;
         while !is_so() {
-            assert!(std::time::Instant::now() < until, "{what}");
+            assert!(Instant::now() < until, "{what}");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -395,6 +433,37 @@ mod tests {
             closed.send(()).unwrap();
         });
         is_closed.recv_timeout(PATIENCE).expect("it reads on");
+    }
+
+    struct Unseen;
+
+    impl Sink for Unseen {
+        fn changed(&mut self) {}
+        fn notice(&mut self, _: Notice) {}
+        fn is_watched(&self) -> bool {
+            false
+        }
+    }
+
+    /// Sixteen print without end and nobody looks; who prints less is read all the same, and each of them is closed.
+    #[test]
+    fn who_floods_unseen_keeps_nobody_waiting() {
+        use std::io::Write as _;
+        let flooded: Vec<_> = (0..16)
+            .map(|_| {
+                let (pty, mut slave) = start_with(Unseen);
+                let printer = std::thread::spawn(move || while slave.write_all(&[b'x'; 4096]).is_ok() {});
+                (pty, printer)
+            })
+            .collect();
+        let (pty, mut slave) = start_with(Unseen);
+        slave.write_all(&vec![b'x'; 300_000]).unwrap();
+        slave.write_all(b"\r\nthe end").unwrap();
+        eventually("the end is not read", || shows(&pty, "the end"));
+        for (pty, printer) in flooded {
+            drop(pty);
+            printer.join().unwrap();
+        }
     }
 
     #[test]

@@ -178,6 +178,21 @@ fn check_printed_first(ran: &Ran, session: &str, workload: &Watched) {
     assert!(named < plan && plan < receipt, "{text}");
 }
 
+/// Nobody has watched it: what it takes is seen in this one command.
+#[test]
+fn an_orphan_that_burns_a_core_is_seen_to() {
+    let rig = Rig::new();
+    let argv = ["sh", "-c", "trap '' TERM HUP INT; while :; do :; done"].map(str::to_owned);
+    rig.launch_tmux(&["--name", "n", "--kind", "serve", "--grace", "60"], &argv);
+    assert_eq!(rig.run(&["stop", "n", "--timeout", "0.3"]).code, Some(3));
+    let shown = rig.json(&["orphans"]);
+    let cpu = shown["orphans"][0]["cpu_pct"].as_f64().unwrap_or_else(|| panic!("{shown:#}"));
+    assert!(cpu > 5.0, "{cpu}");
+    let text = rig.run(&["orphans"]).text();
+    assert!(!text.contains(", -, ") && text.contains('%'), "{text}");
+    assert_eq!(rig.run(&["stop", "n", "--force"]).code, Some(0));
+}
+
 #[test]
 fn targets_are_printed_before_anybody_is_signalled() {
     for named in [false, true] {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -324,7 +325,7 @@ fn a_session_that_changed_between_two_looks_is_not_stopped() {
     let second = world.shell("marked $FX/heard; log second; while :; do sleep 0.1; done");
     kitchen.ask(&["respawn-pane", "-k", "-t", "=serve-0000000a:", "bash", &second]);
     world.ledger.await_roles(&["second"]);
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     let error = batch.error(json!({ "cmd": "stop", "session": "n", "confirm": confirm }));
     assert!(error["kind"] == "refused" || error["kind"] == "unverifiable", "{error}");
     assert_eq!((world.ledger.is_alive("second"), world.text("heard").as_str()), (true, ""));
@@ -421,7 +422,7 @@ fn a_server_that_does_not_answer_makes_a_task_unverifiable() {
     assert_eq!(error["kind"], "unverifiable", "{error}");
     assert_eq!((world.text("heard").as_str(), kitchen.state().as_str()), ("", ONE));
     server.signal(Signal::CONT);
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    std::thread::sleep(Duration::from_millis(1100));
     let receipt = batch.ok(json!({ "cmd": "stop", "session": "n", "force": true }));
     assert_eq!((&receipt["dead"], kitchen.state()), (&json!(true), ONE.replace("running", "stopped")), "{receipt:#}");
 }
@@ -534,6 +535,39 @@ fn presets_are_recipes() {
     assert_eq!(batch.row(&session.id)["owner"], Value::Null, "it is ours");
     let receipt = batch.stop(&session.id);
     assert_eq!((&receipt["dead"], world.ledger.is_alive("served")), (&json!(true), false), "{receipt:#}");
+}
+
+/// A file that is mended, and presets that come and go, are seen by a manager that runs.
+#[test]
+fn presets_are_read_again() {
+    let kitchen = Kitchen::new("{");
+    let world = &kitchen.world;
+    let mut batch = world.batch();
+    let mut offered = |expected: &[&str]| {
+        eventually(&format!("the presets {expected:?}"), || {
+            let answer = batch.ok(json!({ "cmd": "recipes" }));
+            let names = rows(&answer, "recipes").filter(|row| row["source"] == "cookbook");
+            names.map(|row| row["name"].as_str().unwrap().to_owned()).eq(expected.iter().copied())
+        });
+    };
+    offered(&[]);
+    let write = |names: &[&str]| {
+        let presets: Vec<Value> = names.iter().map(|name| json!({ "name": name, "cmd": "vllm serve x" })).collect();
+        let next = world.path("next");
+        fs::write(&next, json!({ "tasks": [], "presets": presets }).to_string()).unwrap();
+        fs::rename(next, &kitchen.file).unwrap();
+    };
+    write(&["one", "two"]);
+    offered(&["one", "two"]);
+    // A name of ours stays ours.
+    write(&["shell", "two"]);
+    offered(&["shell (Cookbook)", "two"]);
+    // What cannot be read says nothing about them.
+    fs::write(&kitchen.file, "{").unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    offered(&["shell (Cookbook)", "two"]);
+    write(&[]);
+    offered(&[]);
 }
 
 /// A name like an agent shell's is nothing; its whole launcher is, and only when somebody asks.

@@ -20,6 +20,7 @@ use super::contract::SessionRow;
 use super::error::{AppError, ErrorKind};
 use super::runtime::Runtime;
 use super::runtime::others::Watched;
+use super::runtime::query::SeenRecipes;
 use super::tui::{Cockpit, Memory, Ticket, UiEvent, desktop};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::pty::screen::{HistoryLimit, Screen, Size};
@@ -98,6 +99,7 @@ impl Bridge {
             typists: Mutex::default(),
             letting_go: AtomicU64::new(0),
         });
+        inner.runtime.look_at(None);
         forward_events(&inner);
         refresh_rows(&inner);
         announce_screens(&inner);
@@ -166,6 +168,7 @@ impl Cockpit for Bridge {
     }
 
     fn select(&self, session: Option<&str>) {
+        self.inner.runtime.look_at(session);
         let turn = self.inner.turn.fetch_add(1, Ordering::SeqCst) + 1;
         // The view of the old one detaches on a thread of its own: that may take a moment.
         let old = self.inner.selected().take();
@@ -346,7 +349,13 @@ fn forward_events(inner: &Arc<Inner>) {
 
 fn refresh_rows(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
-    inner.tell(UiEvent::Recipes(inner.runtime.recipes()));
+    let mut recipes = SeenRecipes::default();
+    let mut tell_recipes = move |inner: &Inner| {
+        if let Some(rows) = inner.runtime.watch_recipes(&mut recipes) {
+            inner.tell(UiEvent::Recipes(rows));
+        }
+    };
+    tell_recipes(&inner);
     std::thread::spawn(move || {
         let mut before: Vec<SessionRow> = Vec::new();
         let (mut tree_before, mut printed_before) = (None, BTreeMap::new());
@@ -358,6 +367,7 @@ fn refresh_rows(inner: &Arc<Inner>) {
         let mut orphans_at = None;
         let mut strangers = Watched::default();
         loop {
+            tell_recipes(&inner);
             if orphans_at.is_none_or(|at: Instant| at.elapsed() >= ORPHANS) {
                 inner.tell_orphans();
                 orphans_at = Some(Instant::now());

@@ -45,6 +45,11 @@ impl Config {
         self.recipes.iter().find(|recipe| recipe.name == name)
     }
 
+    /// Returns the same with other recipes.
+    pub fn with_recipes(&self, recipes: Vec<Recipe>) -> Self {
+        Self { recipes, ..self.clone() }
+    }
+
     /// Returns a circle of recipes that need each other: their names, the first one again at the end.
     pub(super) fn circle(&self) -> Option<Vec<String>> {
         let mut settled = BTreeSet::new();

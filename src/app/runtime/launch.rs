@@ -406,4 +406,8 @@ impl Sink for ScreenSink {
             Notice::Title(_) => {}
         }
     }
+
+    fn is_watched(&self) -> bool {
+        self.inner.looked_at.includes(&self.session)
+    }
 }

@@ -25,6 +25,7 @@ mod hosts;
 pub mod hub;
 mod launch;
 mod limits;
+mod looked_at;
 mod models;
 mod needs;
 mod nvidia;
@@ -34,7 +35,7 @@ mod plan;
 mod ports;
 mod preflight;
 mod probe;
-mod query;
+pub(super) mod query;
 mod queue;
 mod reaper;
 mod restarts;
@@ -107,6 +108,7 @@ pub(crate) struct Inner {
     attended: bool,
     /// Why this run ends without anybody who looks: its receipts are kept for the next one to tell.
     unseen_end: OnceLock<&'static str>,
+    looked_at: looked_at::LookedAt,
     /// What was told of earlier runs.
     earlier: Mutex<Vec<String>>,
     /// When this run began, on `CLOCK_BOOTTIME`: what asked for attention before is shown, and is no news.
@@ -194,6 +196,7 @@ impl Runtime {
             gpu: Mutex::default(),
             nvidia: Mutex::default(),
             unseen_end: OnceLock::new(),
+            looked_at: looked_at::LookedAt::default(),
             earlier: Mutex::default(),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),

@@ -17,6 +17,9 @@ use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
 
+/// Long enough for the clock ticks of a processor (10 ms) to tell something.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(250);
+
 impl Inner {
     /// Answers `orphans`: who is left without a manager, and, if asked, ends them or takes them over.
     pub(super) fn orphans(self: &Arc<Self>, request: &OrphansRequest) -> Result<Orphans, AppError> {
@@ -26,6 +29,7 @@ impl Inner {
         let mut report = ReapReport { inspector: self.inspector.kind().name().into(), ..ReapReport::default() };
         report.quarantined = self.lock().quarantined.len();
         let (mut orphans, mut swept, mut adopted) = (Vec::new(), Vec::new(), Vec::new());
+        let mut shown = Vec::new();
         for session in self.all() {
             let tether = session.tether();
             if !self.may_be_orphaned(&session, &tether) || only.as_ref().is_some_and(|only| only.id != session.id) {
@@ -41,7 +45,11 @@ impl Inner {
             let is_strange = tether.other_protocol().is_some() && !session.phase().0.is_over();
             if is_orphan || is_strange {
                 self.sample_one(&session);
-                orphans.push(orphan(self, &session, decision));
+                if wish == Wish::Show {
+                    shown.push((Arc::clone(&session), decision));
+                } else {
+                    orphans.push(orphan(self, &session, decision));
+                }
             }
             match wish {
                 // What was not launched by us is ended by its name only.
@@ -65,6 +73,8 @@ impl Inner {
                 Wish::Reap | Wish::Show | Wish::Adopt => count(&mut report, decision),
             }
         }
+        self.look_at_work(&shown);
+        orphans.extend(shown.iter().map(|(session, decision)| orphan(self, session, *decision)));
         let quarantined = self.lock().quarantined.clone();
         let reaped = wish == Wish::Reap && request.dry_run != Some(true);
         if reaped && only.is_none() {
@@ -73,6 +83,16 @@ impl Inner {
         }
         let cookbook = if only.is_none() { self.claims() } else { Vec::new() };
         Ok(Orphans { orphans, quarantined, swept, adopted, cookbook, report, reaped, adopts: wish == Wish::Adopt })
+    }
+
+    /// Looks once more where nobody has looked twice: what somebody takes of a processor shows between two looks.
+    fn look_at_work(&self, shown: &[(Arc<Session>, Decision)]) {
+        let is_unknown = |session: &Session| session.state().cpu_pct().is_none() && !Self::left_of(session).is_empty();
+        let unknown: Vec<_> = shown.iter().map(|(session, _)| session).filter(|session| is_unknown(session)).collect();
+        if !unknown.is_empty() {
+            std::thread::sleep(BETWEEN_LOOKS);
+            unknown.into_iter().for_each(|session| self.sample_one(session));
+        }
     }
 
     /// Ends one orphan. Of all orphans only those are ended of which the preview that was confirmed has shown

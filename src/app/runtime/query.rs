@@ -14,6 +14,7 @@ use super::session::{Session, State};
 use super::stopper::containment;
 use super::tasks::{ASKED, OWNER};
 use crate::app::command::{Answer, ScreenText};
+use crate::app::config::Config;
 use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
@@ -375,6 +376,10 @@ pub(super) fn rows_of(state: &State) -> Vec<ProcessRow> {
 }
 
 /// What the screen asks, without waiting for anything but short locks.
+/// What was seen of what can be launched.
+#[derive(Debug, Default)]
+pub struct SeenRecipes(Option<Arc<Config>>);
+
 impl super::Runtime {
     /// Returns all sessions as they were last sampled.
     pub fn rows(&self) -> Vec<SessionRow> {
@@ -433,6 +438,13 @@ impl super::Runtime {
     /// Returns what can be launched.
     pub fn recipes(&self) -> Vec<crate::app::config::RecipeRow> {
         self.inner.config().rows()
+    }
+
+    /// Returns what can be launched, where that may be other than at the last call.
+    pub fn watch_recipes(&self, seen: &mut SeenRecipes) -> Option<Vec<crate::app::config::RecipeRow>> {
+        let config = self.inner.config();
+        let is_same = seen.0.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, &config));
+        (!is_same).then(|| seen.0.insert(config).rows())
     }
 
     /// Returns the emulator of a PTY session of this run.

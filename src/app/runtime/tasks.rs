@@ -13,9 +13,10 @@ use super::{Inner, not_found};
 use crate::app::command::StopRequest;
 use crate::app::config::CookbookConfig;
 use crate::app::config::trust::fingerprint;
+use crate::app::configure::with_presets;
 use crate::app::contract::{HostKind, Phase, SessionRow};
 use crate::app::cookbook::file::{StateFile, WAY_OUT};
-use crate::app::cookbook::state::{Change, State, Task};
+use crate::app::cookbook::state::{Change, Preset, State, Task};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
@@ -147,6 +148,7 @@ impl Inner {
         let is_news = cookbook.take_note(found.as_ref().err().map(String::as_str));
         match found {
             Ok(state) => {
+                self.offer(state.presets);
                 let (servers, problem) = self.all_tmux();
                 let ids: Vec<String> = state.tasks.iter().map(id_of).collect();
                 self.forget_tasks(|session| !ids.contains(&session.id));
@@ -161,6 +163,16 @@ impl Inner {
         drop(looked);
         if is_news {
             self.publish(Event::Cookbook { problem: cookbook.problem() });
+        }
+    }
+
+    /// Takes presets as recipes in the place of those that are known.
+    fn offer(&self, presets: Vec<Preset>) {
+        let mut config = self.config.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(next) = with_presets(&config, presets, self.inputs.home.as_deref()) {
+            *config = Arc::new(next);
+            drop(config);
+            self.changed();
         }
     }
 
