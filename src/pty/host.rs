@@ -221,6 +221,8 @@ const LEFT_CHUNKS: usize = 4;
 /// The pause after what a session prints while it is being ended, where that is more than a few lines.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 const A_FEW_LINES: usize = 1 << 10;
+/// How much longer the turn lasts than the work.
+const RESTS: u32 = 4;
 /// How long a reader waits before it looks whether it is its turn.
 const TURN_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 4_000_000 };
 /// What may wait to be read by the session; a program that never reads its input gets no more.
@@ -294,8 +296,9 @@ impl<S: Sink> Reader<S> {
         poll(&mut [PollFd::new(&*self.wake, PollFlags::IN)], Some(time)).is_ok_and(|count| count > 0)
     }
 
-    /// Takes what nobody sees: one reader of the whole program at a time, and half of the time none. However many
-    /// sessions print without end, they have half a processor together, and who types waits for none of them.
+    /// Takes what nobody sees: one reader of the whole program at a time, and most of the time none. However many
+    /// sessions print without end, they have a fifth of a processor together (and what their programs need to print so
+    /// much, which is more), and who types waits for none of them.
     fn take_in_turn(&mut self, bytes: &[u8]) {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = loop {
@@ -310,7 +313,7 @@ impl<S: Sink> Reader<S> {
         let begin = Instant::now();
         self.take(bytes);
         if turn.is_some()
-            && let Ok(rest) = Timespec::try_from(begin.elapsed())
+            && let Ok(rest) = Timespec::try_from(begin.elapsed() * RESTS)
         {
             self.wait_for_ask(&rest);
         }

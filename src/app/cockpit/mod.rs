@@ -187,6 +187,10 @@ impl Cockpit for Bridge {
         }
     }
 
+    fn attend(&self) {
+        self.inner.runtime.attend();
+    }
+
     fn look(&self, look: Look) {
         let inner = Arc::clone(&self.inner);
         // Where the system refuses another thread, nothing is offered.

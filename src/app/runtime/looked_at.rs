@@ -1,33 +1,74 @@
 //! Which sessions somebody looks at: all of them, until a screen says that it is one, or none.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::{Inner, Runtime};
+use super::Runtime;
+
+/// For so long a person who has done something waits for nobody's output.
+const ATTENDED: Duration = Duration::from_millis(100);
 
 /// Which sessions somebody looks at.
 #[derive(Debug, Default)]
 pub(super) struct LookedAt(Mutex<Looks>);
 
 #[derive(Debug, Default)]
-enum Looks {
+struct Looks {
+    at: At,
+    /// When a person did something last.
+    done: Option<Instant>,
+}
+
+#[derive(Debug, Default)]
+enum At {
     #[default]
-    Everywhere,
-    At(Option<String>),
+    Everything,
+    One(Option<String>),
 }
 
 impl LookedAt {
+    /// Tells whether much output of this session is to be seen at once.
     pub(super) fn includes(&self, session: &str) -> bool {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
-            Looks::Everywhere => true,
-            Looks::At(one) => one.as_deref() == Some(session),
+        let looks = self.lock();
+        match &looks.at {
+            At::Everything => true,
+            At::One(one) => one.as_deref() == Some(session) && looks.done.is_none_or(|done| done.elapsed() > ATTENDED),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Looks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Runtime {
     /// Says that a person looks at this session and at no other one; `None` is nobody.
     pub fn look_at(&self, session: Option<&str>) {
-        let Inner { looked_at, .. } = &*self.inner;
-        *looked_at.0.lock().unwrap_or_else(PoisonError::into_inner) = Looks::At(session.map(str::to_owned));
+        self.inner.looked_at.lock().at = At::One(session.map(str::to_owned));
+    }
+
+    /// Says that a person has just done something, and waits to see what comes of it.
+    pub fn attend(&self) {
+        self.inner.looked_at.lock().done = Some(Instant::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_looked_at_until_somebody_looks_at_one() {
+        let looked_at = LookedAt::default();
+        assert!(looked_at.includes("a"));
+        looked_at.lock().at = At::One(Some("a".into()));
+        assert!(looked_at.includes("a") && !looked_at.includes("b"));
+        // Who has just pressed a key waits for no flood, and then looks on.
+        looked_at.lock().done = Some(Instant::now());
+        assert!(!looked_at.includes("a"));
+        looked_at.lock().done = Instant::now().checked_sub(2 * ATTENDED);
+        assert!(looked_at.includes("a"));
+        looked_at.lock().at = At::One(None);
+        assert!(!looked_at.includes("a"));
     }
 }

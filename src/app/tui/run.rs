@@ -2,8 +2,8 @@
 //!
 //! Called by `main` on a thread of its own choice, which it keeps until the screen ends. The loop
 //! never waits for the terminal (frames go through `outlet`), nor for the runtime (no method of
-//! [`Cockpit`] blocks). It drains what has come before it draws, at most about sixty times a second,
-//! and a frame in which nothing changed writes nothing.
+//! [`Cockpit`] blocks). It drains what has come before it draws, at most about sixty times a second, sooner where a
+//! person waits to see what a key did, and a frame in which nothing changed writes nothing.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -28,7 +28,11 @@ use super::view::{self, Surface};
 use crate::pty::screen::Screen;
 
 /// Shortest time between two frames.
-const FRAME: Duration = Duration::from_millis(16);
+const FRAME: Duration = Duration::from_millis(17);
+/// The same right after a key or the mouse, when somebody waits to see what comes of it.
+const ANSWERING: Duration = Duration::from_millis(4);
+/// For so long after it.
+const AWAITED: Duration = Duration::from_millis(100);
 /// How long events are taken in before a frame is drawn all the same.
 const BATCH: Duration = Duration::from_millis(8);
 /// OSC 11 with a question mark.
@@ -145,6 +149,8 @@ struct Loop<'a> {
     /// An editor has it.
     editing: bool,
     drawn_at: Option<Instant>,
+    /// When a person did something last.
+    heard_at: Option<Instant>,
     /// What the program that is looked at wrote to the clipboard, and nobody has decided about.
     written: Option<(String, Vec<u8>)>,
     /// What goes to the clipboard with the next frame: a terminal that is busy takes the last one only.
@@ -171,6 +177,7 @@ impl<'a> Loop<'a> {
             suspended: false,
             editing: false,
             drawn_at: None,
+            heard_at: None,
             written: None,
             forwarded: None,
             in_flight: None,
@@ -183,8 +190,8 @@ impl<'a> Loop<'a> {
                 self.cockpit.remember(self.model.memory());
                 return outcome;
             }
-            let paced = self.drawn_at.is_none_or(|at| at.elapsed() >= FRAME);
-            if self.dirty && paced && !self.suspended && self.display.is_idle() {
+            let is_time = self.next_frame().is_none_or(|at| at <= Instant::now());
+            if self.dirty && is_time && !self.suspended && self.display.is_idle() {
                 self.draw();
             }
         }
@@ -203,7 +210,7 @@ impl<'a> Loop<'a> {
                 Err(_) => return Some(Outcome::Hangup),
             },
         };
-        let until = Instant::now() + BATCH;
+        let until = Instant::now() + if self.is_awaited() { ANSWERING / 2 } else { BATCH };
         let mut next = Some(first);
         while let Some(event) = next {
             if let Some(outcome) = self.take(event) {
@@ -214,12 +221,21 @@ impl<'a> Loop<'a> {
         None
     }
 
+    /// Returns when the next frame may be drawn; `None` is at once.
+    fn next_frame(&self) -> Option<Instant> {
+        self.drawn_at.map(|at| at + if self.is_awaited() { ANSWERING } else { FRAME })
+    }
+
+    /// Tells whether a person waits to see what something did.
+    fn is_awaited(&self) -> bool {
+        self.heard_at.is_some_and(|at| at.elapsed() < AWAITED)
+    }
+
     /// Returns how long to wait for an event; `None` is for ever.
     fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         // While the terminal is busy with a frame, its end is an event.
-        let frame = (self.dirty && !self.suspended && self.display.is_idle())
-            .then(|| self.drawn_at.map_or(now, |at| at + FRAME));
+        let frame = (self.dirty && !self.suspended && self.display.is_idle()).then(|| self.next_frame().unwrap_or(now));
         let next = frame.into_iter().chain(self.model.deadline()).min()?;
         Some(next.saturating_duration_since(now))
     }
@@ -253,6 +269,8 @@ impl<'a> Loop<'a> {
             }
             UiEvent::Keyboard => self.shell.tell_keys_apart(),
             UiEvent::Input(_) => {
+                self.heard_at = Some(Instant::now());
+                self.cockpit.attend();
                 // What was written before the key is decided about as it was before the key.
                 self.look();
                 self.forward();

@@ -169,6 +169,8 @@ pub trait Cockpit: Send + Sync {
     fn resize(&self, session: &str, rows: u16, cols: u16);
     /// Says which session is looked at.
     fn select(&self, session: Option<&str>);
+    /// Says that a person has just done something, and waits to see what comes of it.
+    fn attend(&self);
     /// Looks for what a launch can name; comes as [`UiEvent::Catalog`] or [`UiEvent::Listing`].
     fn look(&self, look: Look);
     /// Has the desktop say something.

@@ -44,6 +44,8 @@ impl Cockpit for FakeCockpit {
         self.say(Effect::Resize { session: session.into(), rows, cols });
     }
 
+    fn attend(&self) {}
+
     fn select(&self, session: Option<&str>) {
         self.say(Effect::Select(session.map(str::to_owned)));
     }
