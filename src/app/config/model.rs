@@ -46,6 +46,7 @@ impl Config {
     }
 
     /// Returns the same with other recipes.
+    #[must_use]
     pub fn with_recipes(&self, recipes: Vec<Recipe>) -> Self {
         Self { recipes, ..self.clone() }
     }

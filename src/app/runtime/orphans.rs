@@ -91,7 +91,9 @@ impl Inner {
         let unknown: Vec<_> = shown.iter().map(|(session, _)| session).filter(|session| is_unknown(session)).collect();
         if !unknown.is_empty() {
             std::thread::sleep(BETWEEN_LOOKS);
-            unknown.into_iter().for_each(|session| self.sample_one(session));
+            for session in unknown {
+                self.sample_one(session);
+            }
         }
     }
 
