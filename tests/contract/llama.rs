@@ -310,6 +310,34 @@ fn a_taken_port_is_diagnosed_and_the_suggestion_works() {
     }
 }
 
+/// A person has started it in a shell of tmux: adopted, it is followed like one of ours.
+#[test]
+fn a_server_that_was_started_by_hand_is_followed_when_it_is_adopted() {
+    let Some(place) = Place::new() else { return };
+    place.model("tiny.gguf", &[]);
+    let at = place.rig.work().display().to_string();
+    assert_eq!(place.rig.tmux(&["new-session", "-d", "-s", "mine", "-c", &at, "sh"]).code, Some(0));
+    assert_eq!(
+        place.rig.tmux(&["send-keys", "-t", "mine", &place.command("tiny.gguf", &[]).join(" "), "Enter"]).code,
+        Some(0)
+    );
+    until("it listens", || TcpStream::connect(("127.0.0.1", place.port)).is_ok());
+    let mut batch = place.rig.batch();
+    let adopted = batch.ok(json!({"cmd": "adopt", "tmux": {"session": "mine"}}));
+    let session = adopted["session"].as_str().unwrap().to_owned();
+    assert_eq!(batch.ok(ready(&session))["phase"], "ready");
+    let known = row(&mut batch, &session);
+    assert_eq!((&known["ports"], &known["adopted"]), (&json!([place.port]), &json!(true)), "{known}");
+    assert!(known["command"].as_str().unwrap().contains("llama-server -m tiny.gguf"), "{known}");
+    assert_eq!(batch.finish(), Some(0));
+    // The next run knows it, too.
+    let mut batch = place.rig.batch();
+    assert_eq!(batch.ok(ready(&session))["phase"], "ready");
+    let receipt = batch.ok(json!({"cmd": "stop", "session": session}));
+    assert_eq!((&receipt["dead"], &receipt["ports_released"]), (&json!(true), &json!([place.port])), "{receipt}");
+    batch.finish();
+}
+
 /// What people start servers by: the server is known from what is in it.
 #[test]
 fn a_server_behind_a_script_is_known_from_its_text() {

@@ -1,6 +1,7 @@
 //! Taking in a tmux session that was not launched by us: found by `$N` or by its whole name, and bound at once, the
 //! server and the root of every pane to identities. Nobody is signalled, and nothing of the session is changed.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::adopted::{HOLDS_US, NO_WARDEN};
@@ -14,9 +15,10 @@ use crate::app::command::{Launched, TmuxPlace, TmuxRef};
 use crate::app::contract::{HostKind, Kind};
 use crate::app::cookbook::legacy;
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::phase::{self, recognise};
 use crate::lifecycle::authority::{Pin, Pinned};
 use crate::lifecycle::clock;
-use crate::lifecycle::identity::Identity;
+use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::teardown::GRACE;
 use crate::lifecycle::tether::{self, Adoption, PaneRoot, Tether, TmuxRecord, is_session_id};
@@ -85,11 +87,16 @@ impl Inner {
                     Err(why) => notes.push(format!("it is named like an agent shell of Cookbook, and is none: {why}")),
                 }
             }
-            let tether = self.guest_tether(guest, &found, &rows)?;
+            let mut tether = self.guest_tether(guest, &found, &rows)?;
+            if let Some(argv) = self.server_in(&rows) {
+                let masked = text::mask_argv(&argv);
+                (tether.command, tether.argv) = (masked.join(" "), (masked == argv).then_some(argv));
+            }
             self.save_adopted(&tether)?;
-            let session = Session::new(tether.clone(), None, None);
             let unknown = || AppError::new(ErrorKind::Internal, "an adopted tether of an unknown kind");
-            self.add(&session.ok_or_else(unknown)?);
+            let session = Session::new(tether.clone(), None, None).ok_or_else(unknown)?;
+            self.know(&session);
+            self.add(&session);
             tether
         };
         self.changed();
@@ -199,6 +206,22 @@ impl Inner {
         let free = |id: &&str| !self.lock().by_id.contains_key(*id) && !self.store.tether_path(id).exists();
         let id = named.filter(free).map_or_else(|| self.fresh_id(kind), str::to_owned);
         Guest { id, name: found.name.clone(), kind }
+    }
+
+    /// Returns the command of the model server that somebody has started in these panes: the first that is known, from
+    /// their roots downward. It is followed like one of ours; what a stop does is decided by who belongs to the session.
+    fn server_in(&self, rows: &[PaneRow]) -> Option<Vec<String>> {
+        let children = self.inspector.scan().ok()?.children();
+        let mut next: VecDeque<Pid> = rows.iter().filter_map(root_of).collect();
+        while let Some(pid) = next.pop_front() {
+            let words = self.inspector.argv(pid);
+            let argv: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+            if recognise(&argv, &|_| None, "").is_some_and(|served| served.server != phase::Server::Other) {
+                return Some(argv);
+            }
+            next.extend(children.get(&pid.raw()).into_iter().flatten());
+        }
+        None
     }
 
     /// Tells whether a session is an agent shell of Cookbook, where it is named like one.

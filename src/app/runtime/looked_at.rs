@@ -36,6 +36,11 @@ impl LookedAt {
         }
     }
 
+    /// Tells whether somebody looks, and at none of this session.
+    pub(super) fn is_elsewhere(&self, session: &str) -> bool {
+        matches!(&self.lock().at, At::One(one) if one.as_deref() != Some(session))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Looks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -60,12 +65,13 @@ mod tests {
     #[test]
     fn all_are_looked_at_until_somebody_looks_at_one() {
         let looked_at = LookedAt::default();
-        assert!(looked_at.includes("a"));
+        assert!(looked_at.includes("a") && !looked_at.is_elsewhere("a"));
         looked_at.lock().at = At::One(Some("a".into()));
         assert!(looked_at.includes("a") && !looked_at.includes("b"));
+        assert!(looked_at.is_elsewhere("b") && !looked_at.is_elsewhere("a"));
         // Who has just pressed a key waits for no flood, and then looks on.
         looked_at.lock().done = Some(Instant::now());
-        assert!(!looked_at.includes("a"));
+        assert!(!looked_at.includes("a") && !looked_at.is_elsewhere("a"));
         looked_at.lock().done = Instant::now().checked_sub(2 * ATTENDED);
         assert!(looked_at.includes("a"));
         looked_at.lock().at = At::One(None);

@@ -8,6 +8,7 @@ use super::Inner;
 use super::adopted::Panes;
 use super::hosts::{guard, guard_for_looking};
 use super::session::{GONE_SHOWN, Sample, Sampled, Session};
+use crate::app::contract::Phase;
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::guard::Guard;
@@ -30,18 +31,21 @@ struct Look {
 
 /// Time between two looks.
 const TICK: Duration = Duration::from_secs(1);
+/// How many of them a quiet session that nobody looks at is left alone, the one in which it is looked at included.
+/// Its exits are seen at once all the same, by pidfds.
+const QUIET_TICKS: u32 = 4;
 
 /// Starts the sampling thread; it ends with the runtime.
 pub(super) fn start(inner: &Arc<Inner>) {
     let weak = Arc::downgrade(inner);
     std::thread::spawn(move || {
-        while let Some(inner) = weak.upgrade() {
-            if inner.is_closing() {
-                return;
-            }
-            for session in inner.all() {
-                inner.sample_one(&session);
-                inner.watch_ceiling(&session);
+        for tick in (0..QUIET_TICKS).cycle() {
+            let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) else { return };
+            for (session, turn) in inner.all().iter().zip((0..QUIET_TICKS).cycle()) {
+                if turn == tick || !inner.may_be_left_alone(session) {
+                    inner.sample_one(session);
+                }
+                inner.watch_ceiling(session);
             }
             drop(inner);
             std::thread::sleep(TICK);
@@ -50,6 +54,16 @@ pub(super) fn start(inner: &Arc<Inner>) {
 }
 
 impl Inner {
+    /// Tells whether nobody misses a look: somebody looks at another session, and none of this one's processes has done
+    /// anything between the last two looks.
+    fn may_be_left_alone(&self, session: &Session) -> bool {
+        self.inspector.kind() == InspectorKind::Procfs
+            && self.looked_at.is_elsewhere(&session.id)
+            && session.tether().adoption.is_none()
+            && matches!(session.phase().0, Phase::Running | Phase::Idle | Phase::Ready)
+            && session.state().sample.is_quiet()
+    }
+
     /// Looks at one session now, in its trees only.
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
         let mut tether = session.tether();
@@ -243,8 +257,34 @@ fn cpu_pct(old: Option<u64>, new: Option<u64>, at: Instant, now: Instant) -> Opt
 }
 
 #[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::lifecycle::identity::{Pid, StartToken};
+
+    #[test]
+    fn quiet_is_who_has_been_seen_to_do_nothing() {
+        let pid = Pid::new(7).unwrap();
+        let identity = Identity { pid, token: StartToken::Procfs { boot_id: "b".into(), ticks: 1 }, pidfd_inode: None };
+        let quiet = |cpu: Option<f64>, verdict, gone_since| {
+            let row = json!({
+                "pid": 7, "ppid": 1, "pgid": 7, "sid": 7, "start_token": null, "command": "sh", "state": "S",
+                "verdict": verdict, "reason": "", "membership": [], "cpu_pct": cpu, "rss_bytes": 1, "threads": 1,
+            });
+            let row = serde_json::from_value(row).unwrap();
+            let sampled = Sampled { row, cpu_ticks: Some(1), escapee: false, gone_since };
+            Sample { at: Some(Instant::now()), rows: [(identity.clone(), sampled)].into(), ..Sample::default() }
+                .is_quiet()
+        };
+        assert!(quiet(Some(0.0), VerdictKind::Owned, None));
+        assert!(!quiet(Some(0.1), VerdictKind::Owned, None));
+        assert!(!quiet(None, VerdictKind::Owned, None), "nobody has looked twice");
+        assert!(!quiet(Some(0.0), VerdictKind::Foreign, None));
+        assert!(!quiet(Some(0.0), VerdictKind::Owned, Some(Instant::now())));
+        assert!(!Sample::default().is_quiet(), "nobody has looked");
+    }
 
     #[test]
     fn percent_of_a_core() {

@@ -142,6 +142,18 @@ pub(super) struct Sample {
     pub(super) ports: Option<Vec<u16>>,
 }
 
+impl Sample {
+    /// Tells whether all members are ours and have done nothing between two looks.
+    pub(super) fn is_quiet(&self) -> bool {
+        let does_nothing = |sampled: &Sampled| {
+            sampled.gone_since.is_none()
+                && sampled.row.verdict == VerdictKind::Owned
+                && sampled.row.cpu_pct.is_some_and(|pct| pct <= 0.0)
+        };
+        !self.rows.is_empty() && self.unbound.is_empty() && self.rows.values().all(does_nothing)
+    }
+}
+
 /// One member with what is needed to compare it with the next look.
 #[derive(Clone, Debug)]
 pub(super) struct Sampled {
