@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -61,15 +61,27 @@ pub trait Sink: Send + 'static {
     fn changed(&mut self);
     /// A bell, a title.
     fn notice(&mut self, notice: Notice);
-    /// Tells whether somebody looks at the screen. While nobody does, much output at once waits for its turn.
-    fn is_watched(&self) -> bool {
-        true
+    /// Tells who waits to see what is printed.
+    fn watch(&self) -> Watch {
+        Watch::Closely
     }
+}
+
+/// Who waits to see what a session prints, where it prints much at once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watch {
+    /// Somebody looks: it is taken as it comes.
+    Closely,
+    /// Somebody looks, and has just pressed a key: it is taken as it comes, with pauses.
+    Busy,
+    /// Nobody: it waits for its turn.
+    Not,
 }
 
 enum Ask {
     Write(Vec<u8>),
     Resume,
+    Drain,
     Calm(bool),
     Close,
 }
@@ -111,6 +123,7 @@ impl Pty {
             typed: VecDeque::new(),
             ended: Arc::clone(&ended),
             calm: false,
+            draining: false,
         };
         let thread =
             std::thread::Builder::new().name("pty".into()).stack_size(512 << 10).spawn(move || reader.run())?;
@@ -152,9 +165,10 @@ impl Pty {
         self.close();
     }
 
-    /// Waits until the output has ended, at most this long: the bounded drain after an exit. With the
-    /// slave in the hands of a grandchild it never ends.
+    /// Waits until the output has ended, at most this long: the bounded drain after an exit, for which nobody waits for a
+    /// turn. With the slave in the hands of a grandchild it never ends.
     pub fn drain(&self, patience: Duration) {
+        self.ask(Ask::Drain);
         let until = Instant::now() + patience;
         while !self.ended.load(Ordering::Acquire) && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(1));
@@ -211,6 +225,8 @@ struct Reader<S> {
     typed: VecDeque<u8>,
     ended: Arc<AtomicBool>,
     calm: bool,
+    /// What is left is waited for.
+    draining: bool,
 }
 
 /// Read at most this much before the screen is painted and the keyboard is looked at.
@@ -228,6 +244,41 @@ const TURN_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 4_000_000 };
 /// What may wait to be read by the session; a program that never reads its input gets no more.
 const TYPED_MAX: usize = 1 << 20;
 
+/// Who waits for a turn, in the order in which they came.
+struct Turns(Mutex<(u64, VecDeque<u64>)>);
+
+impl Turns {
+    const fn new() -> Self {
+        Self(Mutex::new((0, VecDeque::new())))
+    }
+
+    fn queue(&'static self) -> Ticket {
+        let mut turns = lock(&self.0);
+        turns.0 += 1;
+        let number = turns.0;
+        turns.1.push_back(number);
+        Ticket { turns: self, number }
+    }
+}
+
+/// A place among those who wait; it is given up with this.
+struct Ticket {
+    turns: &'static Turns,
+    number: u64,
+}
+
+impl Ticket {
+    fn is_first(&self) -> bool {
+        lock(&self.turns.0).1.front() == Some(&self.number)
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        lock(&self.turns.0).1.retain(|number| *number != self.number);
+    }
+}
+
 enum Read {
     Some(usize),
     Nothing,
@@ -243,14 +294,15 @@ impl<S: Sink> Reader<S> {
             }
             match self.read(&mut buffer) {
                 Read::Some(length) => {
-                    let is_much = length > A_FEW_LINES;
-                    if is_much && !self.calm && !self.sink.is_watched() {
-                        self.take_in_turn(&buffer[..length]);
-                    } else {
-                        self.take(&buffer[..length]);
-                    }
-                    if is_much && self.calm {
-                        self.wait_for_ask(&PAUSE);
+                    let (bytes, is_much) = (&buffer[..length], length > A_FEW_LINES);
+                    match self.sink.watch() {
+                        _ if is_much && self.calm => {
+                            self.take(bytes);
+                            self.wait_for_ask(&PAUSE);
+                        }
+                        Watch::Busy if is_much && !self.draining => self.take_and_rest(bytes),
+                        Watch::Not if is_much && !self.draining => self.take_in_turn(bytes),
+                        Watch::Closely | Watch::Busy | Watch::Not => self.take(bytes),
                     }
                 }
                 Read::Nothing => {}
@@ -281,7 +333,11 @@ impl<S: Sink> Reader<S> {
             match self.inbox.try_recv() {
                 Ok(Ask::Write(bytes)) if self.typed.len() + bytes.len() <= TYPED_MAX => self.typed.extend(bytes),
                 Ok(Ask::Write(_)) => {}
-                Ok(Ask::Resume) => self.ended.store(false, Ordering::Release),
+                Ok(Ask::Resume) => {
+                    self.draining = false;
+                    self.ended.store(false, Ordering::Release);
+                }
+                Ok(Ask::Drain) => self.draining = true,
                 Ok(Ask::Calm(is_calm)) => self.calm = is_calm,
                 Ok(Ask::Close) | Err(mpsc::TryRecvError::Disconnected) => return false,
                 Err(mpsc::TryRecvError::Empty) => break,
@@ -296,28 +352,27 @@ impl<S: Sink> Reader<S> {
         poll(&mut [PollFd::new(&*self.wake, PollFlags::IN)], Some(time)).is_ok_and(|count| count > 0)
     }
 
-    /// Takes what nobody sees: one reader of the whole program at a time, and most of the time none. However many
-    /// sessions print without end, they have a fifth of a processor together (and what their programs need to print so
-    /// much, which is more), and who types waits for none of them.
+    /// Takes what nobody sees: one reader of the whole program at a time, one after the other, and most of the time none.
+    /// However many sessions print without end, they have a fifth of a processor together (and what their programs need
+    /// to print so much, which is more), and who types waits for none of them.
     fn take_in_turn(&mut self, bytes: &[u8]) {
-        static TURN: Mutex<()> = Mutex::new(());
-        let turn = loop {
-            match TURN.try_lock() {
-                Ok(turn) => break Some(turn),
-                Err(TryLockError::Poisoned(poisoned)) => break Some(poisoned.into_inner()),
+        static TURNS: Turns = Turns::new();
+        let ticket = TURNS.queue();
+        while !ticket.is_first() {
+            if self.wait_for_ask(&TURN_PAUSE) {
                 // Who is asked for something does not wait.
-                Err(TryLockError::WouldBlock) if self.wait_for_ask(&TURN_PAUSE) => break None,
-                Err(TryLockError::WouldBlock) => {}
+                return self.take(bytes);
             }
-        };
+        }
+        self.take_and_rest(bytes);
+    }
+
+    fn take_and_rest(&mut self, bytes: &[u8]) {
         let begin = Instant::now();
         self.take(bytes);
-        if turn.is_some()
-            && let Ok(rest) = Timespec::try_from(begin.elapsed() * RESTS)
-        {
+        if let Ok(rest) = Timespec::try_from(begin.elapsed() * RESTS) {
             self.wait_for_ask(&rest);
         }
-        drop(turn);
     }
 
     fn type_in(&mut self) {
@@ -428,6 +483,7 @@ mod tests {
             typed: VecDeque::new(),
             ended: Arc::default(),
             calm: false,
+            draining: false,
         };
         asks.send(Ask::Close).unwrap();
         let (closed, is_closed) = mpsc::channel();
@@ -443,8 +499,8 @@ mod tests {
     impl Sink for Unseen {
         fn changed(&mut self) {}
         fn notice(&mut self, _: Notice) {}
-        fn is_watched(&self) -> bool {
-            false
+        fn watch(&self) -> Watch {
+            Watch::Not
         }
     }
 

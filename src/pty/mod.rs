@@ -10,5 +10,5 @@ pub mod screen;
 mod history;
 mod log;
 
-pub use host::{Pty, PtyPair, Sink};
+pub use host::{Pty, PtyPair, Sink, Watch};
 pub use log::{Log, older as older_log, read as read_log};

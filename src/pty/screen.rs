@@ -176,7 +176,7 @@ impl Screen {
         self.guarded(|screen| {
             let (emulator, events) = screen.parser.screen_and_callbacks_mut();
             reflow::resize(emulator, &mut events.history, size);
-            events.links.clear();
+            events.links = links::Links::default();
             screen.whole = true;
         });
     }
@@ -306,7 +306,7 @@ impl Screen {
     }
 
     /// Returns the hyperlinks (OSC 8) in the view scrolled back by `offset` rows, from the top. They are those whose
-    /// text still stands where it was written, since the last change of the size.
+    /// text still stands where it was written, since the last change of the size and the last flood.
     pub fn links(&self, offset: usize) -> Vec<Link> {
         let offset = offset.min(self.history_rows());
         let text = |row, columns: &Range<u16>| links::text_in(columns, |visit| self.visit_row(offset, row, visit));
@@ -480,7 +480,9 @@ impl Screen {
                 Step::Feed(Action::ReverseIndex) => {
                     let (before, last) = piece.split_at(piece.len() - 1);
                     self.parser.process(before);
-                    self.scrolling(last);
+                    if self.scrolling(last) {
+                        self.parser.callbacks_mut().links.lose();
+                    }
                     self.detach_at_top();
                 }
                 Step::Feed(action) => {
@@ -511,28 +513,34 @@ impl Screen {
             Action::Detach if primary => self.history().close(),
             Action::DetachAtHome if primary && (row, col) == (0, 0) => self.history().close(),
             Action::Shift(shift, count) => {
-                if matches!(shift, Shift::InsertLines | Shift::DeleteLines | Shift::ScrollDown) {
-                    self.detach_at_top();
+                match shift {
+                    Shift::InsertLines | Shift::DeleteLines => self.detach_at_top(),
+                    // Wherever the cursor is.
+                    Shift::ScrollDown if primary => self.history().close(),
+                    Shift::ScrollDown | Shift::ScrollUp | Shift::InsertCells | Shift::DeleteCells => {}
+                }
+                if !matches!(shift, Shift::InsertCells | Shift::DeleteCells | Shift::ScrollUp) {
+                    self.parser.callbacks_mut().links.lose();
                 }
                 self.fill(shift, count);
             }
-            Action::Margins(top, bottom) if primary => {
+            Action::Margins(top, bottom) => {
                 let last = if bottom == 0 { self.size.rows } else { bottom.min(self.size.rows) };
                 let first = top.max(1);
-                self.whole = first >= last || (first == 1 && last == self.size.rows);
+                let whole = first >= last || (first == 1 && last == self.size.rows);
+                self.parser.callbacks_mut().links.set_whole(!primary, whole);
+                if primary {
+                    self.whole = whole;
+                }
             }
             Action::Reset => {
                 self.whole = true;
                 self.history().close();
-                self.parser.callbacks_mut().keyboard = keyboard::Keyboard::default();
+                let events = self.parser.callbacks_mut();
+                (events.keyboard, events.links) = (keyboard::Keyboard::default(), links::Links::default());
             }
-            Action::None
-            | Action::ClearHistory
-            | Action::Detach
-            | Action::DetachAtHome
-            | Action::ReverseIndex
-            | Action::Margins(..) => {}
-            Action::Say(b"\n") => self.scrolling(b"\n"),
+            Action::None | Action::ClearHistory | Action::Detach | Action::DetachAtHome | Action::ReverseIndex => {}
+            Action::Say(b"\n") => drop(self.scrolling(b"\n")),
             Action::Say(b"\r\n") => {
                 self.parser.process(b"\r");
                 self.scrolling(b"\n");

@@ -3,8 +3,9 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::PATIENCE;
 use super::outside::Outside;
 
 /// ESC, OSC with BEL, C1's CSI, a right-to-left override, an isolate, a line separator, DEL, a newline.
@@ -103,7 +104,9 @@ fn nothing_that_is_foreign_steers_the_terminal() {
     outside.await_text("dead");
     assert_clean(&outside, "the receipt");
     // The receipt may have been closed with the question.
+    let until = Instant::now() + PATIENCE;
     while outside.text().contains('\u{256d}') {
+        assert!(Instant::now() < until, "{}", outside.text());
         outside.press("\x1b");
         std::thread::sleep(Duration::from_millis(200));
     }

@@ -78,6 +78,9 @@ impl Inner {
             }
             self.save_adopted(&tether)?;
             known.forget_end(tether.clone());
+            if known.serving.get().is_none() {
+                self.know(&known);
+            }
             tether
         } else {
             let mut guest = self.guest(&found);
@@ -87,11 +90,7 @@ impl Inner {
                     Err(why) => notes.push(format!("it is named like an agent shell of Cookbook, and is none: {why}")),
                 }
             }
-            let mut tether = self.guest_tether(guest, &found, &rows)?;
-            if let Some(argv) = self.server_in(&rows) {
-                let masked = text::mask_argv(&argv);
-                (tether.command, tether.argv) = (masked.join(" "), (masked == argv).then_some(argv));
-            }
+            let tether = self.guest_tether(guest, &found, &rows)?;
             self.save_adopted(&tether)?;
             let unknown = || AppError::new(ErrorKind::Internal, "an adopted tether of an unknown kind");
             let session = Session::new(tether.clone(), None, None).ok_or_else(unknown)?;
@@ -269,6 +268,10 @@ impl Inner {
             let message = format!("nothing runs in tmux session {} any more", found.session);
             return Err(AppError::new(ErrorKind::Failed, message));
         };
+        let argv = self.server_in(rows);
+        let masked = argv.as_ref().map(|argv| text::mask_argv(argv));
+        let shown = masked.as_ref().map(|masked| masked.join(" "));
+        let shown = shown.unwrap_or_else(|| text::command_line(&self.inspector.argv(root.identity().pid)).0);
         let (now, wall) = (clock::boottime(), clock::wall());
         #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
         let age = (wall - found.created as f64).clamp(0.0, now);
@@ -287,8 +290,8 @@ impl Inner {
             own_command: false,
             gpus: None,
             venv: None,
-            command: text::command_line(&self.inspector.argv(root.identity().pid)).0,
-            argv: None,
+            command: shown,
+            argv: argv.filter(|argv| masked.as_ref() == Some(argv)),
             env_names: Vec::new(),
             ceiling_s: None,
             renew_s: None,

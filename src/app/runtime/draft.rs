@@ -106,7 +106,8 @@ impl Inner {
                 "it was not launched by cookbook-tui: its command is as it was seen, its environment is not known"
                     .into(),
             );
-            (request.cwd, request.command) = (None, Some(CommandLine::Line(tether.command)));
+            let command = tether.argv.map_or(CommandLine::Line(tether.command), command_of);
+            (request.cwd, request.command) = (None, Some(command));
             return request;
         }
         if !tether.env_names.is_empty() {

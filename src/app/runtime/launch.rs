@@ -29,7 +29,7 @@ use crate::lifecycle::warden::{
     FRONT, Gate, GateError, HostStage, Lifeline, Orders, WARDEN, Waiting, Workspace, stage_command,
 };
 use crate::pty::screen::{HistoryLimit, Notice, Screen};
-use crate::pty::{Log, Pty, PtyPair, Sink};
+use crate::pty::{Log, Pty, PtyPair, Sink, Watch};
 use crate::text;
 use crate::tmux::TmuxError;
 use crate::tmux::argv::NewSession;
@@ -407,7 +407,7 @@ impl Sink for ScreenSink {
         }
     }
 
-    fn is_watched(&self) -> bool {
-        self.inner.looked_at.includes(&self.session)
+    fn watch(&self) -> Watch {
+        self.inner.looked_at.of(&self.session)
     }
 }

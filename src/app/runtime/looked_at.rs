@@ -4,8 +4,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Runtime;
+use crate::pty::Watch;
 
-/// For so long a person who has done something waits for nobody's output.
+/// For so long after a person has done something a flood makes way.
 const ATTENDED: Duration = Duration::from_millis(100);
 
 /// Which sessions somebody looks at.
@@ -27,12 +28,13 @@ enum At {
 }
 
 impl LookedAt {
-    /// Tells whether much output of this session is to be seen at once.
-    pub(super) fn includes(&self, session: &str) -> bool {
+    /// Tells who waits to see what this session prints.
+    pub(super) fn of(&self, session: &str) -> Watch {
         let looks = self.lock();
         match &looks.at {
-            At::Everything => true,
-            At::One(one) => one.as_deref() == Some(session) && looks.done.is_none_or(|done| done.elapsed() > ATTENDED),
+            At::One(one) if one.as_deref() != Some(session) => Watch::Not,
+            At::One(_) if looks.done.is_some_and(|done| done.elapsed() <= ATTENDED) => Watch::Busy,
+            At::Everything | At::One(_) => Watch::Closely,
         }
     }
 
@@ -65,16 +67,16 @@ mod tests {
     #[test]
     fn all_are_looked_at_until_somebody_looks_at_one() {
         let looked_at = LookedAt::default();
-        assert!(looked_at.includes("a") && !looked_at.is_elsewhere("a"));
+        assert_eq!((looked_at.of("a"), looked_at.is_elsewhere("a")), (Watch::Closely, false));
         looked_at.lock().at = At::One(Some("a".into()));
-        assert!(looked_at.includes("a") && !looked_at.includes("b"));
+        assert_eq!((looked_at.of("a"), looked_at.of("b")), (Watch::Closely, Watch::Not));
         assert!(looked_at.is_elsewhere("b") && !looked_at.is_elsewhere("a"));
-        // Who has just pressed a key waits for no flood, and then looks on.
+        // Who has just pressed a key sees what comes of it, and a flood with pauses.
         looked_at.lock().done = Some(Instant::now());
-        assert!(!looked_at.includes("a") && !looked_at.is_elsewhere("a"));
+        assert_eq!((looked_at.of("a"), looked_at.is_elsewhere("a")), (Watch::Busy, false));
         looked_at.lock().done = Instant::now().checked_sub(2 * ATTENDED);
-        assert!(looked_at.includes("a"));
+        assert_eq!(looked_at.of("a"), Watch::Closely);
         looked_at.lock().at = At::One(None);
-        assert!(!looked_at.includes("a"));
+        assert_eq!(looked_at.of("a"), Watch::Not);
     }
 }

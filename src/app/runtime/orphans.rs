@@ -87,7 +87,12 @@ impl Inner {
 
     /// Looks once more where nobody has looked twice: what somebody takes of a processor shows between two looks.
     fn look_at_work(&self, shown: &[(Arc<Session>, Decision)]) {
-        let is_unknown = |session: &Session| session.state().cpu_pct().is_none() && !Self::left_of(session).is_empty();
+        let is_unknown = |session: &Session| {
+            let state = session.state();
+            // One that is over is not looked at any more.
+            let is_looked_at = !(state.settled || (state.over && state.empty));
+            is_looked_at && state.cpu_pct().is_none() && state.sample.rows.values().any(|one| one.cpu_ticks.is_some())
+        };
         let unknown: Vec<_> = shown.iter().map(|(session, _)| session).filter(|session| is_unknown(session)).collect();
         if !unknown.is_empty() {
             std::thread::sleep(BETWEEN_LOOKS);

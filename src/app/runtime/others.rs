@@ -63,6 +63,11 @@ impl Inner {
         let Ok(snapshot) = self.inspector.scan() else { return Vec::new() };
         let mut ours = BTreeSet::new();
         for session in self.all() {
+            // Who was left alone for a while may have begun a server since.
+            let is_old = session.state().sample.at.is_some_and(|at| at.elapsed() > Duration::from_secs(1));
+            if is_old && !session.state().over {
+                self.sample_one(&session);
+            }
             let state = session.state();
             let beside = state.sample.supervisors.iter().chain(&state.sample.unbound).map(|row| row.pid);
             ours.extend(state.sample.rows.keys().map(|member| member.pid).chain(beside));

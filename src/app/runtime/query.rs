@@ -375,11 +375,11 @@ pub(super) fn rows_of(state: &State) -> Vec<ProcessRow> {
     state.sample.rows.values().map(|sampled| &sampled.row).chain(&state.sample.unbound).cloned().collect()
 }
 
-/// What the screen asks, without waiting for anything but short locks.
 /// What was seen of what can be launched.
 #[derive(Debug, Default)]
 pub struct SeenRecipes(Option<Arc<Config>>);
 
+/// What the screen asks, without waiting for anything but short locks.
 impl super::Runtime {
     /// Returns all sessions as they were last sampled.
     pub fn rows(&self) -> Vec<SessionRow> {

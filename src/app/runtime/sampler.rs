@@ -1,4 +1,5 @@
-//! Looks at the members of every session once a second, off the screen's thread, and says what changed.
+//! Looks at the members of every session once a second (of quiet ones beside the one that is looked at every fourth
+//! second), off the screen's thread, and says what changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,8 +32,8 @@ struct Look {
 
 /// Time between two looks.
 const TICK: Duration = Duration::from_secs(1);
-/// How many of them a quiet session that nobody looks at is left alone, the one in which it is looked at included.
-/// Its exits are seen at once all the same, by pidfds.
+/// Of so many of them a quiet session of this run that nobody looks at has one. Its exit is seen at once all the same,
+/// by its pidfd.
 const QUIET_TICKS: u32 = 4;
 
 /// Starts the sampling thread; it ends with the runtime.
@@ -59,7 +60,8 @@ impl Inner {
     fn may_be_left_alone(&self, session: &Session) -> bool {
         self.inspector.kind() == InspectorKind::Procfs
             && self.looked_at.is_elsewhere(&session.id)
-            && session.tether().adoption.is_none()
+            // Its exit is waited for by its pidfd: it was launched by this run.
+            && session.request.is_some()
             && matches!(session.phase().0, Phase::Running | Phase::Idle | Phase::Ready)
             && session.state().sample.is_quiet()
     }

@@ -255,7 +255,11 @@ impl Inner {
             }
             let before = session.state().progress.phase;
             let quiet = work.is_quiet(Instant::now());
-            let progress = fuse(serving.readiness, work.detector.seen(), &work.probed, before, quiet);
+            let mut progress = fuse(serving.readiness, work.detector.seen(), &work.probed, before, quiet);
+            // In a shell of others a server that does not listen may just as well have ended: what it printed is not known.
+            if progress.phase == Phase::Starting && session.is_guest() {
+                progress.phase = Phase::Running;
+            }
             (progress, work.own_port.filter(|_| work.probed == Probed::Ready))
         };
         {

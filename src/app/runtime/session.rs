@@ -269,6 +269,11 @@ impl Session {
         state.over || state.settled || state.stopping || state.exit.is_some()
     }
 
+    /// Tells whether a person has adopted it from tmux, and it is no task of Cookbook's.
+    pub(super) fn is_guest(&self) -> bool {
+        self.state().tether.adoption.as_ref().is_some_and(|adoption| adoption.task.is_none())
+    }
+
     /// Tells whether its server is to be followed: it has not ended, and its pane does not say that it has.
     pub(super) fn is_followed(&self) -> bool {
         !self.has_ended() && !self.state().said.as_ref().is_some_and(|(phase, _)| phase.is_over())

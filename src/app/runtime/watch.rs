@@ -121,7 +121,7 @@ fn watch(inner: &Weak<Inner>, inbox: &Receiver<Arc<Session>>, wake: &OwnedFd) {
         let mut fds = vec![PollFd::new(wake, PollFlags::IN)];
         let pidfds: Vec<_> = watched.iter().filter_map(|(pinned, _)| pinned.pidfd()).collect();
         fds.extend(pidfds.iter().map(|pidfd| PollFd::new(pidfd, PollFlags::IN)));
-        // Without pidfds the sampler sees the end, a second later at most.
+        // Without pidfds the sampler sees the end, some seconds later at most.
         let failed = poll(&mut fds, None).is_err();
         drop(fds);
         let mut count = [0_u8; 8];

@@ -137,15 +137,17 @@ impl vt100::Callbacks for Events {
 
     fn unhandled_osc(&mut self, screen: &mut vt100::Screen, params: &[&[u8]]) {
         // OSC 8 ; parameters ; address: an address may hold what parts parameters.
-        if let [b"8", _, address @ ..] = params {
+        let is_kept = self.links.are_kept(screen.alternate_screen());
+        if let ([b"8", _, address @ ..], true) = (params, is_kept) {
+            let wraps = |row| screen.row_wrapped(row);
             let text = |row, columns: &Range<u16>| links::text_in(columns, |visit| read::visit_row(screen, row, visit));
-            self.links.turn(&address.join(&b';'), screen.cursor_position(), screen.size().1.get(), text);
+            self.links.turn(&address.join(&b';'), screen.cursor_position(), screen.size().1.get(), wraps, text);
         }
     }
 
     fn on_scroll(&mut self, row: RowContents<'_>, alternate_screen: bool) {
         if alternate_screen {
-            return;
+            return self.links.lose();
         }
         self.links.scroll();
         if self.known_rows > 0 {

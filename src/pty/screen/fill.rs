@@ -4,6 +4,8 @@
 //! and deleting, have the terminal's own. Programs that are told of an xterm count on the colour: htop's bars, vim's and
 //! tmux's backgrounds. Rows that wrapped text scrolls in stay as they are, as in tmux.
 
+use std::ops::RangeInclusive;
+
 use super::scan::Shift;
 use super::{Screen, read};
 
@@ -13,8 +15,11 @@ impl Screen {
         self.emulator().bgcolor() != vt100::Color::Default
     }
 
-    /// Feeds text line by line, and colours each row that a line feed scrolls in.
+    /// Feeds text, and colours each row that a line feed of it scrolls in.
     pub(super) fn feed_lines(&mut self, text: &[u8], feed: impl Fn(&mut Self, &[u8])) {
+        if !self.is_coloured() {
+            return feed(self, text);
+        }
         for line in text.split_inclusive(|byte| *byte == b'\n') {
             let Some(line) = line.strip_suffix(b"\n") else { return feed(self, line) };
             feed(self, line);
@@ -22,14 +27,16 @@ impl Screen {
         }
     }
 
-    /// Feeds the last byte of what may scroll one row in where the cursor stands, and colours that row.
-    pub(super) fn scrolling(&mut self, last: &[u8]) {
+    /// Feeds the last byte of what may scroll one row in where the cursor stands, and colours that row. Returns whether
+    /// the cursor stayed in its row.
+    pub(super) fn scrolling(&mut self, last: &[u8]) -> bool {
         let (row, _) = self.emulator().cursor_position();
         self.parser.process(last);
-        let is_new = self.emulator().cursor_position().0 == row && read::is_blank(self.emulator(), row);
-        if is_new && self.is_coloured() {
-            self.parser.process(b"\x1b[2K");
+        let stayed = self.emulator().cursor_position().0 == row;
+        if stayed && self.is_coloured() {
+            self.colour(row..=row);
         }
+        stayed
     }
 
     /// Colours what a sequence has just moved in. Of what scrolls between margins nothing is known here.
@@ -40,21 +47,37 @@ impl Screen {
         let (row, col) = self.emulator().cursor_position();
         let (rows, cols) = (self.size.rows, self.size.cols);
         let scrolls_whole = self.whole && !self.emulator().alternate_screen();
-        // Within margins the cursor stops at the last row of them.
-        let blank = |count: u16, step: char| format!("\x1b[2K\x1b[{step}").repeat(count.min(rows).into());
-        let said = match shift {
-            Shift::InsertCells => format!("\x1b[{count}X"),
+        match shift {
+            Shift::InsertCells => self.parser.process(format!("\x1b[{count}X").as_bytes()),
             Shift::DeleteCells if col < cols => {
                 let count = count.min(cols - col);
-                format!("\x1b[{}G\x1b[{count}X\x1b[{}G", cols - count + 1, col + 1)
+                let said = format!("\x1b[{}G\x1b[{count}X\x1b[{}G", cols - count + 1, col + 1);
+                self.parser.process(said.as_bytes());
             }
-            Shift::InsertLines => format!("{}\x1b[{}d", blank(count, 'B'), row + 1),
-            Shift::DeleteLines => format!("\x1b[{rows}B{}\x1b[{}d", blank(count, 'A'), row + 1),
-            Shift::ScrollUp if scrolls_whole => format!("\x1b[{rows}d{}\x1b[{}d", blank(count, 'A'), row + 1),
-            Shift::ScrollDown if scrolls_whole => format!("\x1b[1d{}\x1b[{}d", blank(count, 'B'), row + 1),
-            Shift::DeleteCells | Shift::ScrollUp | Shift::ScrollDown => return,
-        };
-        self.parser.process(said.as_bytes());
+            Shift::InsertLines => self.colour(row..=row.saturating_add(count - 1).min(rows - 1)),
+            Shift::DeleteLines => {
+                // Within margins the cursor stops at the last row of them.
+                self.parser.process(format!("\x1b[{rows}B").as_bytes());
+                let last = self.emulator().cursor_position().0;
+                self.colour(last.saturating_sub(count - 1).max(row)..=last);
+            }
+            Shift::ScrollUp if scrolls_whole => self.colour(rows.saturating_sub(count)..=rows - 1),
+            Shift::ScrollDown if scrolls_whole => self.colour(0..=count.min(rows) - 1),
+            Shift::DeleteCells | Shift::ScrollUp | Shift::ScrollDown => {}
+        }
+        // Also where nothing was coloured: to find the last row the cursor was moved.
+        self.parser.process(format!("\x1b[{}d", row + 1).as_bytes());
+    }
+
+    /// Erases rows in the colour that is in force, as far as they are blank: who moved nothing in loses nothing.
+    fn colour(&mut self, rows: RangeInclusive<u16>) {
+        let (before, _) = self.emulator().cursor_position();
+        for row in rows {
+            if read::is_blank(self.emulator(), row) {
+                self.parser.process(format!("\x1b[{}d\x1b[2K", row + 1).as_bytes());
+            }
+        }
+        self.parser.process(format!("\x1b[{}d", before + 1).as_bytes());
     }
 }
 
@@ -106,6 +129,10 @@ mod tests {
         check("\x1b[2;3H\x1b[44m\x1b[M", ["aaaaaa", "cccccc", "dddddd", "######"]);
         check("\x1b[2;3r\x1b[2;1H\x1b[44m\x1b[M", ["aaaaaa", "cccccc", "######", "dddddd"]);
         check("\x1b[2;3r\x1b[2;1H\x1b[44m\x1b[9L", ["aaaaaa", "######", "######", "dddddd"]);
+        // Outside of the margins nothing moves, and nothing is lost.
+        check("\x1b[1;3r\x1b[4;1H\x1b[44m\x1b[L", ["aaaaaa", "bbbbbb", "cccccc", "dddddd"]);
+        check("\x1b[3;4r\x1b[1;1H\x1b[44m\x1b[M", ["aaaaaa", "bbbbbb", "cccccc", "dddddd"]);
+        check("\x1b[1;3r\x1b[4;1H\x1b[44m\n!", ["aaaaaa", "bbbbbb", "cccccc", "!ddddd"]);
         check("\x1b[44m\x1b[2S", ["cccccc", "dddddd", "######", "######"]);
         check("\x1b[44m\x1b[T", ["######", "aaaaaa", "bbbbbb", "cccccc"]);
         check("\x1b[1;4H\x1b[44m\x1bM", ["######", "aaaaaa", "bbbbbb", "cccccc"]);
@@ -120,6 +147,7 @@ mod tests {
         check("\x1b[44m\x1bE\x1bDz", ["cccccc", "dddddd", "######", "z#####"]);
         check("\r\n\x1b[44m\x1b7\x1b[m\x1b8\n", ["cccccc", "dddddd", "......", "######"]);
         check("\x1b[44;49m\r\nx\x1b[38;5;44m\r\ny", ["cccccc", "dddddd", "x.....", "y....."]);
+        check("\x1b[38;2;255;255;255;48;5;4;1;22;23;24;25m\r\nx", ["bbbbbb", "cccccc", "dddddd", "x#####"]);
         // A row that the cursor only moves to is as it was.
         check("\x1b[2J\x1b[1;1H\x1b[44m\n\n", ["......"; 4]);
         // What wraps leaves the rest of its row as it was.

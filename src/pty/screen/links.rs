@@ -45,13 +45,34 @@ pub(super) struct Part {
 pub(super) struct Links {
     /// Rows that have left the screen at its top.
     scrolled: u64,
-    /// Links that have begun.
+    /// Links that have ended.
     count: u32,
     open: Option<(Arc<str>, u64, u16)>,
     parts: VecDeque<Part>,
+    /// The primary and the alternate screen scroll in part only.
+    in_part: [bool; 2],
 }
 
 impl Links {
+    /// Forgets where links are: rows have moved otherwise than out at the top.
+    pub(super) fn lose(&mut self) {
+        self.parts.clear();
+    }
+
+    /// Says whether a screen, the primary or the alternate one, scrolls as a whole. Where only a part of it does, no
+    /// links are kept.
+    pub(super) fn set_whole(&mut self, alternate: bool, whole: bool) {
+        self.in_part[usize::from(alternate)] = !whole;
+        if !whole {
+            self.clear();
+        }
+    }
+
+    /// Tells whether links of a screen are kept.
+    pub(super) fn are_kept(&self, alternate: bool) -> bool {
+        !self.in_part[usize::from(alternate)]
+    }
+
     /// A row has left the screen at its top.
     pub(super) fn scroll(&mut self) {
         self.scrolled += 1;
@@ -64,19 +85,24 @@ impl Links {
     }
 
     /// Ends the link that is open, and begins another where there is a target. `cursor` is its row and column on a
-    /// screen of so many columns; `text` reads columns of a row.
+    /// screen of so many columns; `text` reads columns of a row, `wraps` tells whether a row goes on in the next.
     pub(super) fn turn(
         &mut self,
         target: &[u8],
         cursor: (u16, u16),
         cols: u16,
+        wraps: impl Fn(u16) -> bool,
         text: impl Fn(u16, &Range<u16>) -> String,
     ) {
         let (row, col) = (self.scrolled + u64::from(cursor.0), cursor.1);
-        if let Some((target, first, start)) = self.open.take() {
+        // What has scrolled away while the link was open cannot be read any more.
+        let from = |first: u64| first.max(self.scrolled).max(row.saturating_sub(ROWS));
+        let goes_on = |line: u64| u16::try_from(line - self.scrolled).is_ok_and(&wraps);
+        let open = self.open.take().filter(|(_, first, _)| (from(*first)..row).all(goes_on));
+        if let Some((target, first, start)) = open {
+            let lines = from(first)..=row;
             self.count = self.count.wrapping_add(1);
-            // What has scrolled away while the link was open cannot be read any more.
-            for line in first.max(self.scrolled).max(row.saturating_sub(ROWS))..=row {
+            for line in lines {
                 let columns = if line == first { start } else { 0 }..if line == row { col } else { cols };
                 let Ok(on_screen) = u16::try_from(line - self.scrolled) else { break };
                 let text = text(on_screen, &columns);
@@ -145,7 +171,6 @@ fn valid(target: &[u8]) -> Option<Arc<str>> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::super::{HistoryLimit, Screen, Size};
     use super::*;
@@ -203,7 +228,9 @@ mod tests {
 
     #[test]
     fn a_link_ends_with_its_text() {
-        for end in ["\x1b[2J", "\x1b[1;3HX", "\x1b[L", "\x1b[?1049h", "\x1bc", "\x1b[1;1H\x1b[P"] {
+        for end in
+            ["\x1b[2J", "\x1b[1;3HX", "\x1b[L", "\x1b[?1049h", "\x1bc", "\x1b[1;1H\x1b[P", "\x1b[T", "\x1b[1;1H\x1bM"]
+        {
             let mut screen = fed(&linked("here"));
             screen.process(end.as_bytes());
             assert_eq!(seen(&screen, 0), [], "{end:?}");
@@ -215,6 +242,40 @@ mod tests {
         assert_eq!(seen(&screen, 0), []);
     }
 
+    /// Rows that look alike move, and each has an address of its own: none is told rather than another's.
+    #[test]
+    fn a_link_is_never_anothers() {
+        let rows = |from: usize| {
+            (from..from + 4).map(|n| format!("\x1b]8;;https://x/{n}\x07open\x1b]8;;\x07")).collect::<Vec<_>>()
+        };
+        for (begin, moves) in [
+            ("\x1b[?1049h\x1b[H", "\r\n"),
+            ("\x1b[?1049h\x1b[H", "\x1b[H\x1b[M"),
+            ("", "\x1b[H\x1b[M"),
+            ("", "\x1b[H\x1b[L"),
+            ("", "\x1b[H\x1bM"),
+            ("", "\x1b[T"),
+            ("\x1b[1;3r", "\x1b[3;1H\n"),
+        ] {
+            let screen = fed(&format!("{begin}{}{moves}", rows(0).join("\r\n")));
+            assert_eq!(seen(&screen, 0), [], "{begin:?} {moves:?}");
+        }
+        // What leaves at the top takes its address along.
+        let screen = fed(&format!("{}\r\n", rows(0).join("\r\n")));
+        let targets: Vec<_> = screen.links(0).into_iter().map(|link| link.target.to_string()).collect();
+        assert_eq!(targets, ["https://x/1", "https://x/2", "https://x/3"]);
+    }
+
+    /// Between its ends the cursor went elsewhere: what stands there is none of it.
+    #[test]
+    fn what_was_there_before_is_no_link() {
+        let screen = fed(&format!("other\r\ntext\x1b[1;1H\x1b]8;;{A}\x07A\x1b[3;2HB\x1b]8;;\x07"));
+        assert_eq!(seen(&screen, 0), []);
+        // A terminal that was reset has none open.
+        let screen = fed(&format!("\x1b]8;;{A}\x07A\x1bcB\x1b]8;;\x07"));
+        assert_eq!(seen(&screen, 0), []);
+    }
+
     #[test]
     fn links_are_bounded() {
         let mut screen = fed("");
@@ -223,11 +284,10 @@ mod tests {
         }
         assert_eq!(screen.events().links.parts.len(), PARTS);
         // What was never closed is no link, however long it is.
-        screen.process(format!("\x1b]8;;{A}\x07{}", "y\r\n".repeat(500)).as_bytes());
+        screen.process(format!("\x1b]8;;{A}\x07{}", "y".repeat(5000)).as_bytes());
         assert_eq!(seen(&screen, 0), []);
         screen.process(b"\x1b]8;;\x07");
-        assert_eq!(screen.links(0).len(), 3, "the rows that are left of it");
-        assert!(screen.links(0).first().unwrap().row == 0);
+        assert_eq!(screen.links(0).len(), 4, "the rows that are left of it");
     }
 
     #[test]

@@ -270,13 +270,13 @@ impl Scanner {
             }
             0x40..=0x7e => {
                 self.state = State::Ground;
+                // These may bring a colour, or another screen that has one.
+                self.coloured |= matches!(byte, b'm' | b'h' | b'l');
                 if let Some(parameters) = self.parameters.get(..self.len) {
                     if matches!(byte, b'h' | b'l') && names_wrapping(parameters) {
                         self.cuts = byte == b'l';
                         return Action::LastColumn;
                     }
-                    // These may bring a colour, or another screen that has one.
-                    self.coloured |= matches!(byte, b'm' | b'h' | b'l');
                     return csi_action(byte, parameters);
                 }
             }
