@@ -98,8 +98,8 @@ fn row<'a>(shown: &[Cell], next: &[Cell], y: usize, (links, mut unsure): (&'a [L
             // Whatever is overwritten in part leaves a rest that terminals do not agree about.
             let overwritten = (x..x + columns).map(|x| x + seen(shown, x).1).max().unwrap_or_default();
             unsure = unsure.max(overwritten);
-            pen.lead_to(links.iter().find(|link| (link.columns.start.into()..link.columns.end.into()).contains(&x)));
-            pen.put(symbol, columns, Look::of(cell), (x, y), next.len());
+            let link = links.iter().find(|link| (link.columns.start.into()..link.columns.end.into()).contains(&x));
+            pen.put(symbol, columns, Look::of(cell), (x, y), next.len(), link);
         }
         x += columns;
     }
@@ -134,8 +134,20 @@ struct Pen<'a> {
 }
 
 impl<'a> Pen<'a> {
-    fn put(&mut self, symbol: &str, columns: usize, look: Look, (x, y): (usize, usize), width: usize) {
+    fn put(
+        &mut self,
+        symbol: &str,
+        columns: usize,
+        look: Look,
+        (x, y): (usize, usize),
+        width: usize,
+        link: Option<&'a Link>,
+    ) {
         self.take(look);
+        // One that ends does so where its text ends, before the cursor goes elsewhere.
+        if link.map(|link| link.number) != self.link.map(|link| link.number) {
+            self.lead_to(None);
+        }
         // Terminals do not agree on how wide this is: both columns are blank below it.
         let is_disputed = columns > 1 && symbol.chars().nth(1).is_some();
         if is_disputed {
@@ -144,6 +156,7 @@ impl<'a> Pen<'a> {
             self.at = None;
         }
         self.go(x, y);
+        self.lead_to(link);
         self.out.extend_from_slice(symbol.as_bytes());
         // Behind the last column the cursor waits in it.
         let is_known = columns == 1 && x + 1 < width;

@@ -77,7 +77,7 @@ fn links_begin_and_end_with_their_text() {
     // Two that touch are two; at the end of a frame none is open.
     let two = [link(0, 0..1, 7), link(0, 1..2, 8)];
     let bytes = linked((&blank, &[]), (&text, &two));
-    assert_eq!(bytes, format!("{opened}\x1b[1;1Ha{}b{closed} c        ", opened.replace('7', "8")));
+    assert_eq!(bytes, format!("\x1b[1;1H{opened}a{closed}{}b{closed} c        ", opened.replace('7', "8")));
     let last = [link(2, 11..12, 7)];
     let mut corner = painted("", Style::new());
     corner.set_string(11, 2, "x", Style::new());
