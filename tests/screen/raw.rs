@@ -101,7 +101,7 @@ fn nothing_that_is_foreign_steers_the_terminal() {
     outside.await_text("Stop: n\\x1b]0;T");
     assert_clean(&outside, "the preview");
     outside.confirm("Stop: ");
-    outside.await_text("dead");
+    outside.await_text("stopped");
     assert_clean(&outside, "the receipt");
     // The receipt may have been closed with the question.
     let until = Instant::now() + PATIENCE;
