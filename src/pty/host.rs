@@ -244,6 +244,9 @@ const TURN_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 4_000_000 };
 /// What may wait to be read by the session; a program that never reads its input gets no more.
 const TYPED_MAX: usize = 1 << 20;
 
+/// The turns of all readers of the program.
+static TURNS: Turns = Turns::new();
+
 /// Who waits for a turn, in the order in which they came.
 struct Turns(Mutex<(u64, VecDeque<u64>)>);
 
@@ -294,16 +297,8 @@ impl<S: Sink> Reader<S> {
             }
             match self.read(&mut buffer) {
                 Read::Some(length) => {
-                    let (bytes, is_much) = (&buffer[..length], length > A_FEW_LINES);
-                    match self.sink.watch() {
-                        _ if is_much && self.calm => {
-                            self.take(bytes);
-                            self.wait_for_ask(&PAUSE);
-                        }
-                        Watch::Busy if is_much && !self.draining => self.take_and_rest(bytes),
-                        Watch::Not if is_much && !self.draining => self.take_in_turn(bytes),
-                        Watch::Closely | Watch::Busy | Watch::Not => self.take(bytes),
-                    }
+                    let bytes = &buffer[..length];
+                    if length > A_FEW_LINES { self.take_much(bytes) } else { self.take(bytes) }
                 }
                 Read::Nothing => {}
                 Read::Ended => self.ended.store(true, Ordering::Release),
@@ -352,11 +347,26 @@ impl<S: Sink> Reader<S> {
         poll(&mut [PollFd::new(&*self.wake, PollFlags::IN)], Some(time)).is_ok_and(|count| count > 0)
     }
 
+    /// Takes more than a few lines as soon as those who wait for something else let it.
+    fn take_much(&mut self, bytes: &[u8]) {
+        if self.calm {
+            self.take(bytes);
+            self.wait_for_ask(&PAUSE);
+        } else if self.draining {
+            self.take(bytes);
+        } else {
+            match self.sink.watch() {
+                Watch::Closely => self.take(bytes),
+                Watch::Busy => self.take_and_rest(bytes),
+                Watch::Not => self.take_in_turn(bytes),
+            }
+        }
+    }
+
     /// Takes what nobody sees: one reader of the whole program at a time, one after the other, and most of the time none.
     /// However many sessions print without end, they have a fifth of a processor together (and what their programs need
     /// to print so much, which is more), and who types waits for none of them.
     fn take_in_turn(&mut self, bytes: &[u8]) {
-        static TURNS: Turns = Turns::new();
         let ticket = TURNS.queue();
         while !ticket.is_first() {
             if self.wait_for_ask(&TURN_PAUSE) {
@@ -504,11 +514,11 @@ mod tests {
         }
     }
 
-    /// Sixteen print without end and nobody looks; who prints less is read all the same, and each of them is closed.
+    /// Six print without end and nobody looks; who prints less is read all the same, and each of them is closed.
     #[test]
     fn who_floods_unseen_keeps_nobody_waiting() {
         use std::io::Write as _;
-        let flooded: Vec<_> = (0..16)
+        let flooded: Vec<_> = (0..6)
             .map(|_| {
                 let (pty, mut slave) = start_with(Unseen);
                 let printer = std::thread::spawn(move || while slave.write_all(&[b'x'; 4096]).is_ok() {});
@@ -523,6 +533,25 @@ mod tests {
             drop(pty);
             printer.join().unwrap();
         }
+    }
+
+    /// It is another's turn, and stays so: much that nobody sees waits, until somebody waits for it.
+    #[test]
+    fn whoever_is_waited_for_waits_for_no_turn() {
+        use std::io::Write as _;
+        let first = TURNS.queue();
+        eventually("those before have had theirs", || first.is_first());
+        let (pty, mut slave) = start_with(Unseen);
+        let printer = std::thread::spawn(move || {
+            slave.write_all(&vec![b'x'; 600_000]).unwrap();
+            slave.write_all(b"\r\nthe end").unwrap();
+        });
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!shows(&pty, "x"), "it has not waited");
+        pty.drain(PATIENCE);
+        assert!(shows(&pty, "the end"));
+        assert!(first.is_first(), "the turn is still another's");
+        printer.join().unwrap();
     }
 
     #[test]

@@ -481,7 +481,7 @@ impl Screen {
                     let (before, last) = piece.split_at(piece.len() - 1);
                     self.parser.process(before);
                     if self.scrolling(last) {
-                        self.parser.callbacks_mut().links.lose();
+                        self.parser.callbacks_mut().links.clear();
                     }
                     self.detach_at_top();
                 }
@@ -520,7 +520,7 @@ impl Screen {
                     Shift::ScrollDown | Shift::ScrollUp | Shift::InsertCells | Shift::DeleteCells => {}
                 }
                 if !matches!(shift, Shift::InsertCells | Shift::DeleteCells | Shift::ScrollUp) {
-                    self.parser.callbacks_mut().links.lose();
+                    self.parser.callbacks_mut().links.clear();
                 }
                 self.fill(shift, count);
             }

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::oracle::Bystanders;
-use crate::rig::Rig;
+use crate::rig::{Rig, until};
 
 #[test]
 fn adopting_answers_like_a_launch_and_every_row_is_in_the_schema() {
@@ -102,4 +102,32 @@ fn the_subcommand_says_what_it_took_in_and_ends_with_the_code_of_its_error() {
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.text().contains("no warden"), "{ran:?}");
     assert_eq!(rig.run(&["adopt", "main"]).code, Some(4));
+}
+
+/// The model server of a session that was not launched by us is opened for editing as it runs; of a task of Cookbook it is
+/// the line that Cookbook has.
+#[test]
+fn a_server_of_others_is_drafted_as_it_is_known() {
+    let rig = Rig::new();
+    let line = "CUDA_VISIBLE_DEVICES=0 llama-server -m 'my model.gguf'";
+    let task = json!({"id": "serve-0000000a", "type": "serve", "status": "running", "payload": {"_cmd": line}});
+    rig.write("data/cookbook_state.json", &json!({ "tasks": [task] }).to_string());
+    let config = format!("[cookbook]\ndata_dir = \"{}\"\nsocket = \"{}\"\n", rig.path("data").display(), rig.socket);
+    rig.write("home/config/cookbook-tui/config.toml", &config);
+    let nap = rig.nap();
+    for name in ["serve-0000000a", "mine"] {
+        let server = format!("exec -a llama-server sleep {nap}");
+        assert_eq!(rig.tmux(&["new-session", "-d", "-s", name, "bash", "-c", &server]).code, Some(0));
+    }
+    until("both run", || {
+        let panes = rig.tmux(&["list-panes", "-a", "-F", "#{pane_current_command}"]).text();
+        panes.lines().filter(|line| *line == "llama-server").count() == 2
+    });
+    let mut batch = rig.batch();
+    let task = batch.ok(json!({"cmd": "draft", "session": "serve-0000000a"}));
+    assert_eq!(task["launch"]["command"], line, "{task:#}");
+    let mine = batch.ok(json!({"cmd": "adopt", "tmux": {"session": "mine"}}))["session"].clone();
+    let mine = batch.ok(json!({"cmd": "draft", "session": mine}));
+    assert_eq!(mine["launch"]["command"], json!(["llama-server", nap]), "{mine:#}");
+    batch.finish();
 }

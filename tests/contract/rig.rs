@@ -29,7 +29,7 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 /// A state directory, a runtime directory, a home and a tmux socket that belong to one test.
 pub(crate) struct Rig {
     dir: TempDir,
-    socket: String,
+    pub(crate) socket: String,
 }
 
 impl Rig {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::sampler::TICK;
 use crate::app::contract::OtherServer;
 use crate::app::phase::looks_like;
 use crate::lifecycle::identity::Pid;
@@ -64,7 +65,7 @@ impl Inner {
         let mut ours = BTreeSet::new();
         for session in self.all() {
             // Who was left alone for a while may have begun a server since.
-            let is_old = session.state().sample.at.is_some_and(|at| at.elapsed() > Duration::from_secs(1));
+            let is_old = session.state().sample.at.is_some_and(|at| at.elapsed() > TICK);
             if is_old && !session.state().over {
                 self.sample_one(&session);
             }

@@ -435,11 +435,6 @@ impl super::Runtime {
         notes
     }
 
-    /// Returns what can be launched.
-    pub fn recipes(&self) -> Vec<crate::app::config::RecipeRow> {
-        self.inner.config().rows()
-    }
-
     /// Returns what can be launched, where that may be other than at the last call.
     pub fn watch_recipes(&self, seen: &mut SeenRecipes) -> Option<Vec<crate::app::config::RecipeRow>> {
         let config = self.inner.config();

@@ -31,7 +31,7 @@ struct Look {
 }
 
 /// Time between two looks.
-const TICK: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 /// Of so many of them a quiet session of this run that nobody looks at has one. Its exit is seen at once all the same,
 /// by its pidfd.
 const QUIET_TICKS: u32 = 4;

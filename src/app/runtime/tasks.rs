@@ -294,7 +294,8 @@ impl Inner {
             adoption.task = Some(task.session.clone());
         }
         if !task.command.is_empty() {
-            tether.command = text::mask_text(&task.command).into_owned();
+            // As Cookbook has it, and not as it came out.
+            (tether.command, tether.argv) = (text::mask_text(&task.command).into_owned(), None);
         }
         let unknown = || AppError::new(ErrorKind::Internal, "a task of an unknown kind");
         let session = Session::new(tether, None, None).ok_or_else(unknown)?;

@@ -252,8 +252,8 @@ impl Theme {
             let mut last = (look(&Cell::EMPTY), None);
             for cell in &mut buffer.content {
                 if look(cell) != last.0 {
-                    let (style, before) = (fit(cell.style(), self.depth), cell.style());
-                    last = (look(cell), (style != before).then_some(style));
+                    let style = fit(cell.style(), self.depth);
+                    last = (look(cell), (style != cell.style()).then_some(style));
                 }
                 if let Some(style) = last.1 {
                     cell.set_style(style);

@@ -147,7 +147,7 @@ impl vt100::Callbacks for Events {
 
     fn on_scroll(&mut self, row: RowContents<'_>, alternate_screen: bool) {
         if alternate_screen {
-            return self.links.lose();
+            return self.links.clear();
         }
         self.links.scroll();
         if self.known_rows > 0 {

@@ -65,19 +65,18 @@ impl Screen {
             Shift::ScrollDown if scrolls_whole => self.colour(0..=count.min(rows) - 1),
             Shift::DeleteCells | Shift::ScrollUp | Shift::ScrollDown => {}
         }
-        // Also where nothing was coloured: to find the last row the cursor was moved.
+        // The cursor is where the sequence left it.
         self.parser.process(format!("\x1b[{}d", row + 1).as_bytes());
     }
 
-    /// Erases rows in the colour that is in force, as far as they are blank: who moved nothing in loses nothing.
+    /// Erases rows in the colour that is in force, as far as they are blank: who moved nothing in loses nothing. Leaves the
+    /// cursor in one of them.
     fn colour(&mut self, rows: RangeInclusive<u16>) {
-        let (before, _) = self.emulator().cursor_position();
         for row in rows {
             if read::is_blank(self.emulator(), row) {
                 self.parser.process(format!("\x1b[{}d\x1b[2K", row + 1).as_bytes());
             }
         }
-        self.parser.process(format!("\x1b[{}d", before + 1).as_bytes());
     }
 }
 

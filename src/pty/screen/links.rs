@@ -54,11 +54,6 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Forgets where links are: rows have moved otherwise than out at the top.
-    pub(super) fn lose(&mut self) {
-        self.parts.clear();
-    }
-
     /// Says whether a screen, the primary or the alternate one, scrolls as a whole. Where only a part of it does, no
     /// links are kept.
     pub(super) fn set_whole(&mut self, alternate: bool, whole: bool) {
@@ -78,7 +73,7 @@ impl Links {
         self.scrolled += 1;
     }
 
-    /// Forgets all links: rows are not where they were.
+    /// Forgets all links, the open one included: rows have moved otherwise than out at the top.
     pub(super) fn clear(&mut self) {
         self.open = None;
         self.parts.clear();
@@ -260,6 +255,11 @@ mod tests {
             let screen = fed(&format!("{begin}{}{moves}", rows(0).join("\r\n")));
             assert_eq!(seen(&screen, 0), [], "{begin:?} {moves:?}");
         }
+        // Nor while one is open: it began elsewhere than where it stands.
+        let screen = fed("\x1b[?1049h\x1b[4;1H\x1b]8;;https://x\x07a\r\nbc\x1b]8;;\x07");
+        assert_eq!(seen(&screen, 0), []);
+        let screen = fed("\x1b[?1049hother text\x1b[4;9H\x1b]8;;https://x\x07abcd\x1b]8;;\x07");
+        assert_eq!(seen(&screen, 0), []);
         // What leaves at the top takes its address along.
         let screen = fed(&format!("{}\r\n", rows(0).join("\r\n")));
         let targets: Vec<_> = screen.links(0).into_iter().map(|link| link.target.to_string()).collect();
