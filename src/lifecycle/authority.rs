@@ -56,6 +56,9 @@ pub struct Pinned {
 /// A little more than one clock tick (`CLK_TCK` is 100 wherever this runs).
 const TICK: Duration = Duration::from_millis(12);
 
+/// So many processes are worth a second thread: they cost some hundreds of microseconds, and a thread some tens.
+const MANY: usize = 64;
+
 /// The outcome of pinning.
 #[derive(Debug)]
 pub enum Pin {
@@ -86,7 +89,7 @@ impl Pin {
 impl Pinned {
     /// Pins one process; see [`Pinned::open_all`].
     pub fn open(inspector: &Inspector, pid: Pid) -> Pin {
-        Self::open_all(inspector, vec![pid]).pop().map_or(Pin::Gone, |(_, pin)| pin)
+        Self::open_all(inspector, &[pid]).pop().map_or(Pin::Gone, |(_, pin)| pin)
     }
 
     /// Pins processes: opens a pidfd of each, reads its facts, and in the end makes sure that none had ended in
@@ -94,8 +97,8 @@ impl Pinned {
     ///
     /// Without an inode a start names one process only once its clock tick is over: whoever is that young is looked
     /// at again after it, or a pid that is reused within the tick would have the identity that is recorded here.
-    pub fn open_all(inspector: &Inspector, pids: Vec<Pid>) -> Vec<(Pid, Pin)> {
-        let mut looks: Vec<(Pid, Pin)> = pids.into_iter().map(|pid| (pid, Self::look_at(inspector, pid))).collect();
+    pub fn open_all(inspector: &Inspector, pids: &[Pid]) -> Vec<(Pid, Pin)> {
+        let mut looks = Self::look_at_all(inspector, pids);
         if inspector.kind() == InspectorKind::Procfs && looks.iter().any(|(_, pin)| pin.is_young()) {
             std::thread::sleep(TICK);
             for (pid, pin) in looks.iter_mut().filter(|(_, pin)| pin.is_young()) {
@@ -104,6 +107,24 @@ impl Pinned {
         }
         let ended = which_ended(&looks.iter().map(|(_, pin)| pin.alive()).collect::<Vec<_>>());
         looks.into_iter().zip(ended).map(|((pid, pin), ended)| (pid, if ended { Pin::Gone } else { pin })).collect()
+    }
+
+    /// Looks at each: at many by two threads, since what it costs is the kernel's part. Where no thread can be had,
+    /// one does it all.
+    fn look_at_all(inspector: &Inspector, pids: &[Pid]) -> Vec<(Pid, Pin)> {
+        let look = |pids: &[Pid]| -> Vec<(Pid, Pin)> {
+            pids.iter().map(|&pid| (pid, Self::look_at(inspector, pid))).collect()
+        };
+        let (mine, others) = pids.split_at(if pids.len() < MANY { pids.len() } else { pids.len() / 2 });
+        if others.is_empty() {
+            return look(mine);
+        }
+        std::thread::scope(|scope| {
+            let helper = std::thread::Builder::new().spawn_scoped(scope, || look(others)).ok();
+            let mut looks = look(mine);
+            looks.extend(helper.and_then(|helper| helper.join().ok()).unwrap_or_else(|| look(others)));
+            looks
+        })
     }
 
     /// Opens a pidfd and reads the facts; they belong together if the pidfd's process lives on afterwards.
@@ -428,6 +449,34 @@ mod tests {
         assert_eq!(verify(pinned.identity(), &Inspector::None).kind, VerdictKind::Unverifiable);
         child.kill().unwrap();
         child.wait().unwrap();
+    }
+
+    /// Two threads look at many; each answer is still the one of its pid.
+    #[test]
+    fn many_are_pinned_as_each_of_them_is() {
+        let inspector = Inspector::open(None).unwrap();
+        let sleep = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let mut children: Vec<_> = (0..MANY + 5).map(|_| sleep()).collect();
+        settle();
+        let mut pids: Vec<Pid> = children.iter().map(pid_of).collect();
+        for index in [0, 1, MANY / 2, MANY] {
+            children[index].kill().unwrap();
+            children[index].wait().unwrap();
+        }
+        pids.push(pids[7]);
+        let held_all = Pinned::open_all(&inspector, &pids);
+        assert_eq!(held_all.iter().map(|(pid, _)| *pid).collect::<Vec<_>>(), pids);
+        for (index, (pid, pin)) in held_all.iter().enumerate() {
+            match pin {
+                Pin::Held(pinned) => assert_eq!(pinned.identity(), held(&inspector, *pid).identity()),
+                Pin::Gone => assert!([0, 1, MANY / 2, MANY].contains(&index), "{index}"),
+                Pin::Unreadable(error) => panic!("{error}"),
+            }
+        }
+        for mut child in children {
+            child.kill().ok();
+            child.wait().unwrap();
+        }
     }
 
     /// Every field of what was recorded, changed: the process that has the pid now is not signalled for it. And of a

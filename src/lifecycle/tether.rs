@@ -391,6 +391,10 @@ pub struct ExitRecord {
     pub signal: Option<String>,
     /// Seconds since the Unix epoch.
     pub at: u64,
+    /// Nobody of the session was left below its warden, which has gone because of that. Not said: whoever finds no
+    /// warden must think that it was killed, and that somebody may be left.
+    #[serde(default)]
+    pub emptied: bool,
 }
 
 /// Returns a record that validates.

@@ -98,6 +98,9 @@ fn the_subcommand_says_what_it_took_in_and_ends_with_the_code_of_its_error() {
         assert_eq!(ran.code, Some(code), "{words:?}: {ran:?}");
     }
     assert!(rig.run(&["ls"]).text().contains("main"));
+    let ran = rig.run(&["logs", "-f", "main"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    assert!(ran.error().contains("nobody writes its log"), "{ran:?}");
     let ran = rig.run(&["stop", "main"]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.text().contains("no warden"), "{ran:?}");

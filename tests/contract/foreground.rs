@@ -178,3 +178,25 @@ fn the_owner_says_why_its_workload_failed() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.error().starts_with("cookbook-tui: n: exit status 127: "), "{ran:?}");
 }
+
+/// A log outlives its session: it is read to its end, and nobody waits.
+#[test]
+fn a_log_of_a_session_that_is_gone_is_followed_to_its_end() {
+    let rig = Rig::new();
+    let launched = rig.launch_tmux(&[], &["sh", "-c", "echo first; echo last; exit 3"].map(str::to_owned));
+    let id = launched["session"].as_str().unwrap();
+    until("it has printed", || rig.run(&["logs", id]).text().contains("last"));
+    rig.json(&["stop", id]);
+    assert_eq!(rig.run(&["tree", id]).code, Some(4), "it is forgotten");
+    for (options, expected) in [
+        (&[][..], "first\nlast\n"),
+        (&["-f"], "first\nlast\n"),
+        (&["--tail", "1"], "last\n"),
+        (&["-f", "--tail", "1"], "last\n"),
+    ] {
+        let ran = rig.run(&[&["logs", id][..], options].concat());
+        assert_eq!((ran.code, ran.text().as_str()), (Some(0), expected), "{options:?}: {ran:?}");
+    }
+    let ran = rig.run(&["logs", "-f", "serve-00000000"]);
+    assert_eq!(ran.code, Some(4), "{ran:?}");
+}

@@ -198,8 +198,8 @@ fn a_read_gets_its_line_60_times_of_60_in_a_pty() {
 }
 
 #[test]
-fn a_read_gets_its_line_20_times_of_20_in_tmux() {
-    check_every("tmux", 20, &json!(["sh", "-c", "read x && echo got:$x; sleep 3600"]), "hello", "^got:hello$");
+fn a_read_gets_its_line_60_times_of_60_in_tmux() {
+    check_every("tmux", 60, &json!(["sh", "-c", "read x && echo got:$x; sleep 3600"]), "hello", "^got:hello$");
 }
 
 #[test]
@@ -208,8 +208,8 @@ fn an_interactive_shell_works_60_times_of_60_in_a_pty() {
 }
 
 #[test]
-fn an_interactive_shell_works_20_times_of_20_in_tmux() {
-    check_every("tmux", 20, &json!(BASH), "echo got-$((40+2))", "^got-42$");
+fn an_interactive_shell_works_60_times_of_60_in_tmux() {
+    check_every("tmux", 60, &json!(BASH), "echo got-$((40+2))", "^got-42$");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Host, Launch, Session, World, eventually, pids, rows};
+use crate::support::{Batch, Host, Launch, PATIENCE, Session, World, eventually, pids, rows};
 
 /// A deaf root with a deaf child, and a deaf daemon that left the tree.
 fn stubborn(world: &World) -> String {
@@ -34,7 +34,7 @@ fn the_manager_of_a_pty_is_killed() {
     batch.kill();
     world.ledger.await_empty();
     for supervisor in &session.supervisors {
-        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+        assert!(supervisor.ends_within(PATIENCE), "{supervisor:?}");
     }
     bystanders.assert_untouched();
     assert!(world.tether(&session.id).is_none(), "everybody is dead, so the record is gone");
@@ -57,7 +57,7 @@ fn the_manager_is_killed_while_it_stops() {
     batch.kill();
     world.ledger.await_empty();
     for supervisor in &session.supervisors {
-        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+        assert!(supervisor.ends_within(PATIENCE), "{supervisor:?}");
     }
 }
 
@@ -88,7 +88,7 @@ fn a_lock_is_inherited_by_nobody() {
     batch.kill();
     eventually("the end of the session that was being stopped", || !world.ledger.is_alive("root"));
     for supervisor in &session.supervisors {
-        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+        assert!(supervisor.ends_within(PATIENCE), "{supervisor:?}");
     }
     let alive = world.ledger.alive();
     assert_eq!(alive.iter().map(|entry| entry.role.as_str()).collect::<Vec<_>>(), ["later"], "the one in tmux");
@@ -168,9 +168,9 @@ fn the_warden_is_killed(host: Host) {
     let warden =
         session.supervisors.iter().find(|held| held.entry.pid == parent).expect("the root's parent is the warden");
     warden.signal(Signal::KILL);
-    assert!(warden.ends_within(crate::support::PATIENCE));
+    assert!(warden.ends_within(PATIENCE));
     for supervisor in &session.supervisors {
-        assert!(supervisor.ends_within(crate::support::PATIENCE), "without a warden there is no front: {supervisor:?}");
+        assert!(supervisor.ends_within(PATIENCE), "without a warden there is no front: {supervisor:?}");
     }
     for role in roles {
         assert!(world.ledger.is_alive(role), "{role} is still there to be ended");
@@ -187,7 +187,81 @@ fn the_warden_is_killed(host: Host) {
     assert!(!claimed.contains(&"warden"), "the warden was dead: {claimed:?}");
 }
 
-crate::matrix::in_both! { the_warden_is_killed }
+/// A daemon that forked twice, leads its own kernel session, cleared its environment and lost its warden: nothing links
+/// it, and here is no cgroup. It lives, nobody claims its death, and row and receipt say that somebody may be left,
+/// whether the rest of the tree is gone `before` its warden is, `after` that, or not at all.
+fn nothing_links_it(host: Host, before: &[&str], after: &[&str]) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let daemon = world.shell("trap '' HUP; log daemon; exec env -i sleep $NAP");
+    let script = world.shell(&format!("log root; (leaf child) & (setsid bash {daemon} &); wait; wait"));
+    let session = launched(&world, &mut batch, host, &script, &["root", "child", "daemon"]);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+    let daemon = world.ledger.of("daemon").pid;
+    let containment = |batch: &mut Batch| batch.row(&session.id)["containment"].clone();
+    let end = |batch: &mut Batch, roles: &[&str]| {
+        for role in roles {
+            world.ledger.signal(role, Signal::KILL);
+            eventually("its end", || !world.ledger.is_alive(role));
+        }
+        if !roles.is_empty() {
+            eventually("the end of the workload", || batch.row(&session.id)["phase"] != "running");
+        }
+    };
+    end(&mut batch, before);
+    assert_eq!(containment(&mut batch), json!(["tree", "warden"]));
+    // The warden first: one whose front is gone ends everybody.
+    for supervisor in session.supervisors.iter().rev() {
+        supervisor.signal(Signal::KILL);
+        assert!(supervisor.ends_within(PATIENCE));
+    }
+    end(&mut batch, after);
+    eventually("the look that misses it", || containment(&mut batch) == json!(["tree"]));
+    let receipt = batch.stop(&session.id);
+    assert!(world.ledger.is_alive("daemon"), "{receipt:#}");
+    assert!(!world.ledger.is_alive("root") && !world.ledger.is_alive("child"), "{receipt:#}");
+    assert!(!pids(&receipt, "outcomes").contains(&i64::from(daemon)), "{receipt:#}");
+    assert_eq!(receipt["containment"], json!(["tree"]), "{receipt:#}");
+    assert!(rows(&receipt, "notes").any(|note| note.as_str().unwrap().contains("warden was gone")), "{receipt:#}");
+    bystanders.assert_untouched();
+    world.ledger.signal("daemon", Signal::KILL);
+    world.ledger.await_empty();
+}
+
+fn a_daemon_that_nothing_links(host: Host) {
+    nothing_links_it(host, &[], &[]);
+}
+
+fn a_daemon_that_nothing_links_and_is_alone(host: Host) {
+    nothing_links_it(host, &[], &["root", "child"]);
+}
+
+fn a_daemon_that_nothing_links_and_was_alone(host: Host) {
+    nothing_links_it(host, &["root", "child"], &[]);
+}
+
+/// It is killed while the stop waits: what it would have seen, nobody has.
+fn the_warden_is_killed_in_the_grace(host: Host) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let script = world.shell("trap '' TERM HUP; log root; (leaf child) & wait; wait");
+    let session = launched(&world, &mut batch, host, &script, &["root", "child"]);
+    let id = batch.send(json!({ "cmd": "stop", "session": session.id, "grace_s": 2.0 }));
+    batch.await_event("of a signal", |event| event["event"] == "signal");
+    for supervisor in session.supervisors.iter().rev() {
+        supervisor.signal(Signal::KILL);
+    }
+    let receipt = batch.answer(id)["result"].take();
+    assert!(world.ledger.alive().is_empty(), "{receipt:#}");
+    assert_eq!((&receipt["dead"], &receipt["containment"]), (&json!(true), &json!(["tree"])), "{receipt:#}");
+    let said = |note: &Value| note.as_str().unwrap().contains("warden has not said that nobody is left");
+    assert!(rows(&receipt, "notes").any(said), "{receipt:#}");
+}
+
+crate::matrix::in_both! {
+    the_warden_is_killed the_warden_is_killed_in_the_grace a_daemon_that_nothing_links a_daemon_that_nothing_links_and_is_alone
+    a_daemon_that_nothing_links_and_was_alone
+}
 
 /// Manager and warden are gone: a daemon that nothing links any more is reported and not ended. As long as it lives it
 /// is named and its record stays, however often somebody looks; only then is it said that nothing is left.
@@ -201,7 +275,7 @@ fn who_was_left_alive_is_named_until_they_are_gone() {
     let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
     for supervisor in &session.supervisors {
         supervisor.signal(Signal::KILL);
-        assert!(supervisor.ends_within(crate::support::PATIENCE));
+        assert!(supervisor.ends_within(PATIENCE));
     }
     batch.kill();
     let daemon = world.ledger.of("daemon").pid;
@@ -243,7 +317,7 @@ fn a_stop_that_both_died_in_is_finished_by_the_next_start() {
     batch.kill();
     for supervisor in &session.supervisors {
         supervisor.signal(Signal::KILL);
-        assert!(supervisor.ends_within(crate::support::PATIENCE));
+        assert!(supervisor.ends_within(PATIENCE));
     }
     assert!(world.ledger.is_alive("root"), "it is deaf");
     assert_eq!(world.tether(&session.id).unwrap()["stopping"], true);

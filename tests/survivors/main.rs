@@ -62,6 +62,7 @@ mod escapees;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod faults;
+mod gate;
 mod hidden;
 mod journal;
 mod kills;

@@ -2,11 +2,12 @@
 //! somebody else's kill-session.
 
 use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Held, Host, Launch, Session, World, eventually, pids, rows};
+use crate::support::{Batch, Held, Host, Launch, PATIENCE, Session, World, eventually, pids, rows};
 
 /// A tree that writes down every signal it hears; it dies of none but KILL.
 const LISTENING: &str = "marked $FX/heard; log root; (leaf child) & while :; do wait; sleep 0.1; done";
@@ -73,8 +74,12 @@ fn a_server_that_is_stopped() {
     let server = world.server();
     server.signal(Signal::STOP);
     eventually("the stop of the server", || crate::support::process_state(server.entry.pid) == Some('T'));
+    let asked = Instant::now();
     let error = batch.error(json!({ "cmd": "stop", "session": session.id }));
     assert!(error["kind"] == "unverifiable" || error["kind"] == "tmux", "{error}");
+    assert!(error["message"].as_str().unwrap().contains("did not answer within 2 s"), "{error}");
+    assert!(asked.elapsed() >= Duration::from_secs(2), "it was given its two seconds");
+    assert!(asked.elapsed() < PATIENCE, "nobody waits for it: {:?}", asked.elapsed());
     assert_untouched(&world, &mut batch);
     let listed = batch.ok(json!({ "cmd": "list" }));
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "silence is no absence: {listed}");
@@ -123,7 +128,7 @@ fn another_server_on_the_same_socket() {
     assert_untouched(&world, &mut batch);
     // Even when the first server is gone, the second one's session of the same number is another one.
     server.signal(Signal::KILL);
-    assert!(server.ends_within(crate::support::PATIENCE));
+    assert!(server.ends_within(PATIENCE));
     let receipt = batch.stop(&session.id);
     assert_eq!(receipt["dead"], true, "{receipt:#}");
     assert!(!world.ledger.is_alive("root") && !world.ledger.is_alive("child"));
@@ -139,7 +144,7 @@ fn a_server_that_was_killed() {
     let session = launched(&world, &mut batch, "trap '' TERM HUP; log root; (leaf child) & wait");
     let server = world.server();
     server.signal(Signal::KILL);
-    assert!(server.ends_within(crate::support::PATIENCE));
+    assert!(server.ends_within(PATIENCE));
     let receipt = batch.stop(&session.id);
     assert!(world.ledger.alive().is_empty(), "{receipt:#}");
     assert_eq!(receipt["dead"], true, "{receipt:#}");
@@ -154,7 +159,7 @@ fn a_server_that_was_killed() {
     }
     assert!(!notes.is_empty(), "the receipt does not say what happened to the server\n{receipt:#}");
     for supervisor in &session.supervisors {
-        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+        assert!(supervisor.ends_within(PATIENCE), "{supervisor:?}");
     }
     // A stop of what is dead already succeeds, as often as one likes.
     for _ in 0..2 {
@@ -185,7 +190,7 @@ fn somebody_elses_kill_session() {
     let cause = rows(&receipt, "notes").any(|note| note.as_str().unwrap().contains("pane is gone"));
     assert!(cause, "the cause\n{receipt:#}");
     for supervisor in &session.supervisors {
-        assert!(supervisor.ends_within(crate::support::PATIENCE), "{supervisor:?}");
+        assert!(supervisor.ends_within(PATIENCE), "{supervisor:?}");
     }
     // Whoever knows tmux closes the record; until then it says why the session is over.
     if let Some(record) = world.tether(&session.id) {

@@ -112,7 +112,12 @@ fn exit_of(row: &PaneRow) -> Option<ExitRecord> {
         PaneState::Dead { status, signal, .. } => {
             // tmux shows the status 0 beside a signal.
             let code = status.filter(|_| signal.is_none());
-            Some(ExitRecord { code, signal: signal.map(|number| number.to_string()), at: clock::wall_seconds() })
+            Some(ExitRecord {
+                code,
+                signal: signal.map(|number| number.to_string()),
+                at: clock::wall_seconds(),
+                emptied: false,
+            })
         }
     }
 }

@@ -344,13 +344,12 @@ impl Runtime {
         self.inner.lock().quarantined.clone()
     }
 
-    /// Returns where the log of a session is.
+    /// Returns where the log of a session is, also of one that is gone.
     ///
     /// # Errors
-    /// When there is no such session.
+    /// When there is no such session, or nobody writes its log.
     pub fn log_path(&self, session: &str) -> Result<PathBuf, AppError> {
-        let session = self.inner.find(session)?;
-        Ok(self.inner.store.log_path(&session.id))
+        self.inner.log_path(session)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Questions and typing: list, tree, screen, logs, send, resize, hello.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
 use serde_json::json;
@@ -82,6 +82,8 @@ impl Inner {
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
         let owner = self.owner(session).map(|owner| format!("pid {}", owner.pid));
         let adoption = (!session.phase().0.is_over()).then(|| self.adoption_detail(&session.tether())).flatten();
+        let watched = session.state().sees_warden();
+        let contained = watched || self.was_emptied(session);
         let state = session.state();
         let tether = &state.tether;
         let (phase, detail) = state.phase();
@@ -96,8 +98,7 @@ impl Inner {
         let old = (state.borrowed && !state.settled).then(|| self.old_task()).flatten();
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
-        let containment =
-            containment(tether, state.sees_warden(), over || state.sample.workload == Some(VerdictKind::Gone));
+        let containment = containment(tether, contained, over || state.sample.workload == Some(VerdictKind::Gone));
         SessionRow {
             session: session.id.clone(),
             name: tether.name.clone(),
@@ -339,15 +340,9 @@ impl Inner {
     }
 
     pub(super) fn logs(&self, reference: &str, tail: Option<usize>) -> Result<Vec<String>, AppError> {
-        let session = match self.find(reference) {
-            Ok(session) => session,
-            // A log outlives its session for a while.
-            Err(error) if is_session_id(reference) && self.store.log_path(reference).exists() => {
-                return log_lines(&self.store.log_path(reference), tail).map_err(|_| error);
-            }
-            Err(error) => return Err(error),
-        };
-        if session.tether().adoption.is_some() {
+        if let Ok(session) = self.find(reference)
+            && session.tether().adoption.is_some()
+        {
             // It was never told to write a log: what its terminal remembers is all there is.
             let mut lines: Vec<String> =
                 self.printed(&session)?.lines().map(|line| line.trim_end().to_owned()).collect();
@@ -356,8 +351,29 @@ impl Inner {
             lines.drain(..tail.map_or(0, |tail| lines.len().saturating_sub(tail)));
             return Ok(lines);
         }
-        log_lines(&self.store.log_path(&session.id), tail)
-            .map_err(|error| AppError::new(ErrorKind::Io, format!("failed to read the log of {}: {error}", session.id)))
+        log_lines(&self.log_path(reference)?, tail)
+            .map_err(|error| AppError::new(ErrorKind::Io, format!("failed to read the log of {reference}: {error}")))
+    }
+
+    /// Returns where the log of a session is, also of one that is gone: a log outlives its session for a while.
+    pub(super) fn log_path(&self, reference: &str) -> Result<PathBuf, AppError> {
+        let session = match self.find(reference) {
+            Ok(session) => session,
+            Err(error) => {
+                let left = Some(reference).filter(|id| is_session_id(id)).map(|id| self.store.log_path(id));
+                return left.filter(|path| path.exists()).ok_or(error);
+            }
+        };
+        if session.tether().adoption.is_none() {
+            return Ok(self.store.log_path(&session.id));
+        }
+        let id = &session.id;
+        Err(AppError::new(
+            ErrorKind::Refused,
+            format!(
+                "{id} was adopted, and nobody writes its log: `cookbook-tui logs {id}` shows what its terminal holds"
+            ),
+        ))
     }
 }
 

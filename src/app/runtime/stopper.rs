@@ -237,7 +237,7 @@ impl Inner {
         }
         let recorded = self.store.tether_path(&session.id).exists();
         let guard = guard(self, &tether);
-        let containment = self.containment(&tether);
+        let mut containment = self.containment(session, &tether);
         let lost = tether.containment.iter().filter(|held| !containment.contains(held));
         notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
         let mut host = SessionHost {
@@ -272,6 +272,14 @@ impl Inner {
         };
         if !how.dry_run && !receipt.host_closed {
             host.release();
+        }
+        if !how.dry_run {
+            // One that was killed meanwhile has not seen the end.
+            let held = self.containment(session, &host.tether);
+            let lost = containment.extract_if(.., |how| !held.contains(how)).collect::<Vec<_>>();
+            let said =
+                |how: String| format!("its {how} has not said that nobody is left: somebody may be missing here");
+            notes.extend(lost.into_iter().map(said));
         }
         receipt.containment = containment;
         receipt.grace_s = how.dry_run.then_some(grace_s);
@@ -354,12 +362,27 @@ impl Inner {
     }
 
     /// Returns the containments that hold now. A warden that was killed degrades its session, visibly.
-    fn containment(&self, tether: &Tether) -> Vec<String> {
+    fn containment(&self, session: &Session, tether: &Tether) -> Vec<String> {
         let is_gone =
             |identity| matches!(verify(identity, &self.inspector).kind, VerdictKind::Gone | VerdictKind::Foreign);
-        // The warden of a tree that is empty has left, as it should.
+        let warden = tether.warden.as_ref().is_some_and(|warden| !is_gone(warden)) || self.was_emptied(session);
         let over = verify(&tether.workload.identity, &self.inspector).kind == VerdictKind::Gone;
-        containment(tether, tether.warden.as_ref().is_some_and(|warden| !is_gone(warden)), over)
+        containment(tether, warden, over)
+    }
+
+    /// Tells whether its warden has said that nobody was left, and has gone because of that.
+    pub(super) fn was_emptied(&self, session: &Session) -> bool {
+        {
+            let state = session.state();
+            if state.tether.warden.is_none() || state.exit.as_ref().is_some_and(|exit| exit.emptied) {
+                return state.tether.warden.is_some();
+            }
+        }
+        let said = self.store.exit(&session.id).is_some_and(|exit| exit.emptied);
+        if let Some(exit) = session.state().exit.as_mut() {
+            exit.emptied |= said;
+        }
+        said
     }
 
     pub(super) fn take_lock(&self, session: &str, patience: Duration) -> Result<SessionLock, AppError> {
@@ -504,10 +527,10 @@ impl Inner {
     }
 }
 
-/// Returns the containments that hold: with its warden there or not, and its workload over or not.
+/// Returns the containments that hold: with its warden there, or gone as it should, or not; and its workload over or not.
 pub(super) fn containment(tether: &Tether, warden: bool, over: bool) -> Vec<String> {
     let holds = |how: &str| match how {
-        "warden" => warden || over,
+        "warden" => warden,
         "cgroup" => over || tether.cgroup.as_ref().and_then(Leaf::open).is_some(),
         _ => true,
     };

@@ -6,7 +6,8 @@ fn directories_and_files_are_private() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("a/state");
     let store = Store::open(&root).unwrap();
-    write_json(&store.exit_path("serve-00000000"), &ExitRecord { code: Some(3), signal: None, at: 1 }).unwrap();
+    write_json(&store.exit_path("serve-00000000"), &ExitRecord { code: Some(3), signal: None, at: 1, emptied: false })
+        .unwrap();
     for (path, mode) in
         [(root.clone(), 0o700), (root.join("sessions"), 0o700), (store.exit_path("serve-00000000"), 0o600)]
     {

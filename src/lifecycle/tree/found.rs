@@ -46,7 +46,7 @@ impl Found {
         new.extend(&in_leaf);
         for _ in 0..READS_MAX {
             while !new.is_empty() {
-                let parents = found.pin(std::mem::take(&mut new), roots, borders);
+                let parents = found.pin(&std::mem::take(&mut new), roots, borders);
                 let pinned = found.pins.len();
                 for (pid, threads) in parents {
                     let Some(kin) = inspector.kin(pid, threads) else { continue };
@@ -76,7 +76,7 @@ impl Found {
     }
 
     /// Pins these processes and returns those whose children are ours, with their numbers of threads.
-    fn pin(&mut self, pids: Vec<Pid>, roots: &mut Roots, borders: &mut Borders<'_>) -> Vec<(Pid, u32)> {
+    fn pin(&mut self, pids: &[Pid], roots: &mut Roots, borders: &mut Borders<'_>) -> Vec<(Pid, u32)> {
         let mut parents = Vec::with_capacity(pids.len());
         for (pid, pin) in Pinned::open_all(borders.inspector, pids) {
             let pinned = match pin {
@@ -146,7 +146,7 @@ impl Found {
             let ours = members.keys().copied().chain(roots.warden).chain(roots.front);
             let new: Vec<Pid> = ours.filter(|pid| !held(pid)).collect();
             let changed = !new.is_empty();
-            for (pid, pin) in Pinned::open_all(inspector, new) {
+            for (pid, pin) in Pinned::open_all(inspector, &new) {
                 match pin {
                     // The next read does without it.
                     Pin::Held(pinned) if roots.is_reused(&pinned) => {}

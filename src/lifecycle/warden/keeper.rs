@@ -335,13 +335,13 @@ impl Keeper {
             };
             let (code, signal) = (status.exit_status(), status.terminating_signal().map(named));
             if matches!(self.run, Run::Runs) {
-                self.run = Run::Ended(ExitRecord { code, signal, at: wall_seconds() });
+                self.run = Run::Ended(ExitRecord { code, signal, at: wall_seconds(), emptied: false });
             }
         }
     }
 
     pub(super) fn record_exit(&mut self, record: &ExitRecord) {
-        self.unwritten = Some(record.clone());
+        self.unwritten = Some(ExitRecord { emptied: !has_children(), ..record.clone() });
         self.write_exit();
     }
 
@@ -433,10 +433,15 @@ impl Keeper {
         open.then(|| (VerdictKind::Gone, format!("ended by its warden: {cause}")))
     }
 
-    /// The tree is empty. A PTY session whose owner lives is settled by the owner.
+    /// The tree is empty, which is said where it was not before. A PTY session whose owner lives is settled by the owner.
     fn finish(&self) {
         if self.due.is_some() && !self.settled {
             self.run_ladder(self.due.unwrap_or_default());
+        }
+        let Ok(store) = self.store() else { return };
+        let session = &self.orders.session;
+        if let Some(exit) = store.exit(session).filter(|exit| !exit.emptied) {
+            write_json(&store.exit_path(session), &ExitRecord { emptied: true, ..exit }).ok();
         }
     }
 }

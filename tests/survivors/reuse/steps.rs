@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::process::Stdio;
 use std::time::Duration;
 
-use cookbook_tui::lifecycle::authority::{Pin, Pinned};
+use cookbook_tui::lifecycle::authority::{Pin, Pinned, verify};
 use cookbook_tui::lifecycle::conduct::Observed;
 use cookbook_tui::lifecycle::guard::Guard;
 use cookbook_tui::lifecycle::identity::{Identity, Pid};
@@ -22,6 +22,7 @@ use cookbook_tui::lifecycle::store::Store;
 use cookbook_tui::lifecycle::teardown::Ladder;
 use cookbook_tui::lifecycle::tether::{CapturedRecord, Tether};
 use cookbook_tui::lifecycle::tree::{Captured, Scope};
+use cookbook_tui::lifecycle::verdict::VerdictKind;
 use serde_json::{Value, json};
 
 use super::possible;
@@ -246,8 +247,14 @@ fn reap(round: u64, maker: &RefCell<Maker>, inspector: &Inspector) -> u64 {
         let way = number % 3;
         store.save(&record(&format!("serve-{number:08x}"), way, pids, inspector)).unwrap();
         let target = pids[usize::from(way != 2)];
+        let claim = identity(inspector, target);
         maker.swap(target);
-        reused += u64::from(maker.swapped == Some(true));
+        if maker.swapped == Some(true) {
+            reused += 1;
+            let verdict = verify(&claim, inspector);
+            assert_eq!(verdict.kind, VerdictKind::Foreign, "{number}: {claim:?}: {}", verdict.reason);
+            assert!(verdict.reason.starts_with("pid reused"), "{}", verdict.reason);
+        }
         what.push(format!("{number}: {pids:?}, {target} was reused"));
     }
     let mut command = std::process::Command::new(&argv[0]);
