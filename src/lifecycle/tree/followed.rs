@@ -160,7 +160,7 @@ mod tests {
 
     impl Drop for Told {
         fn drop(&mut self) {
-            writeln!(self.stdin, "kill -9 $(jobs -p) 2>/dev/null; exit").ok();
+            writeln!(self.stdin, "kill -9 $! 2>/dev/null; exit").ok();
             self.child.wait().ok();
         }
     }
