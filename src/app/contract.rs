@@ -1,6 +1,7 @@
 //! The rows and answers of the outside contract (`docs/batch.md`), shared by the batch, the
 //! subcommands and the screen. Pure data; unknown values are `None`, never 0.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,7 @@ use super::phase::Suggestion;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::verdict::VerdictKind;
-use crate::text;
+use crate::text::{self, MASK};
 
 /// What kind of work a session does. Decides its id, its ladder and its defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -194,6 +195,17 @@ pub struct SessionRow {
 }
 
 impl SessionRow {
+    /// Returns why it is in its phase, as far as that is more than its exit status, its signal or the phase says.
+    pub fn reason(&self) -> Option<&str> {
+        let detail = self.detail.as_deref().filter(|detail| !detail.is_empty())?;
+        if !self.phase.is_over() {
+            return Some(detail);
+        }
+        let (head, rest) = detail.split_once(": ").map_or((detail, None), |(head, rest)| (head, Some(rest)));
+        let known = ["exit status ", "ended by "].iter().any(|known| head.starts_with(known)) && !head.contains(';');
+        if known || head == "stopped" { rest } else { Some(detail) }
+    }
+
     /// Returns the row of a session of which no process is known.
     pub fn without_processes(session: &str, name: &str, kind: Kind, host: HostKind, phase: Phase) -> Self {
         Self {
@@ -363,12 +375,18 @@ pub enum CommandLine {
     Argv(Vec<String>),
 }
 
+/// Returns a word as a shell takes it. What is masked is no word yet, and stays as it is; nor is there one with a NUL
+/// in it (execve(2)).
+fn quoted(word: &str) -> Cow<'_, str> {
+    if word.contains(MASK) { Cow::Borrowed(word) } else { shlex::try_quote(word).unwrap_or(Cow::Borrowed(word)) }
+}
+
 impl CommandLine {
-    /// Returns it as a person would type it, near enough to be read.
+    /// Returns it as a person types it into a shell: pasted, it runs the same.
     pub fn shown(&self) -> String {
         match self {
             Self::Line(line) => line.clone(),
-            Self::Argv(argv) => argv.join(" "),
+            Self::Argv(argv) => argv.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Answers for people on standard output. Pure: text from data, with everything foreign escaped.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::command::{Answer, Check, CheckState, Held, Launched, Orphans, Waited};
-use super::contract::{CommandLine, OtherServer, Phase, SessionRow, Tree};
+use super::contract::{CommandLine, OtherServer, SessionRow, Tree};
 use super::draft::TmuxRow;
 use super::why::Why;
 use crate::lifecycle::clock;
@@ -163,30 +164,49 @@ fn list(rows: &[SessionRow]) -> String {
         return "no sessions; `cookbook-tui launch -- COMMAND` starts one\n".into();
     }
     let cells = rows.iter().map(|row| {
-        let state = match (&row.detail, row.phase.name()) {
-            // In the pause before a restart the detail is all that there is to see.
-            (Some(detail), phase) if row.phase.is_over() || row.phase == Phase::Starting => {
-                format!("{phase}: {}", detail.split(": ").next().unwrap_or_default())
-            }
-            (_, phase) => row.progress_pct.map_or_else(|| phase.to_owned(), |pct| format!("{phase} {pct:.0}%")),
-        };
+        let host = row.host.name();
+        let ports = row.ports.as_ref().filter(|ports| !ports.is_empty());
+        let ports = ports.map(|ports| ports.iter().map(u16::to_string).collect::<Vec<_>>().join(","));
         vec![
             row.session.clone(),
             row.name.clone(),
-            row.host.name().into(),
-            state,
+            if row.machine == "local" { host.into() } else { format!("{host} on {}", row.machine) },
+            state(row),
             row.verdict.name().into(),
             row.uptime_s.map_or_else(|| "-".into(), age),
             row.cpu_pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%")),
             row.rss_bytes.map_or_else(|| "-".into(), bytes),
+            ports.unwrap_or_else(|| "-".into()),
             row.command.clone(),
         ]
     });
-    let mut text =
-        table(&["SESSION", "NAME", "HOST", "PHASE", "VERDICT", "UP", "CPU", "MEM", "COMMAND"], cells.collect());
+    let mut text = table(
+        &["SESSION", "NAME", "HOST", "PHASE", "VERDICT", "UP", "CPU", "MEM", "PORTS", "COMMAND"],
+        cells.collect(),
+    );
     // A reason takes more room than a column has.
-    text.extend(rows.iter().filter_map(end));
+    text.extend(rows.iter().filter_map(more));
     text.extend(rows.iter().filter_map(asks));
+    text
+}
+
+/// Returns the phase with what a server says of itself, or how it ended.
+fn state(row: &SessionRow) -> String {
+    let mut text = row.phase.name().to_owned();
+    if let Some(percent) = row.progress_pct {
+        write!(text, " {percent:.0}%").ok();
+    }
+    if let Some(rate) = row.tokens_per_s {
+        write!(text, ", {rate:.1} tok/s").ok();
+    }
+    if let Some(requests @ 1..) = row.requests {
+        write!(text, ", {requests} running").ok();
+    }
+    match (row.phase.is_over(), row.exit_code, &row.signal) {
+        (true, Some(code), _) => write!(text, ", exit status {code}").ok(),
+        (true, None, Some(signal)) => write!(text, ", ended by {signal}").ok(),
+        (true | false, ..) => None,
+    };
     text
 }
 
@@ -199,7 +219,16 @@ fn asks(row: &SessionRow) -> Option<String> {
 
 /// Returns why a session has ended, where more than its status is known, and a way out.
 pub(super) fn end(row: &SessionRow) -> Option<String> {
-    let detail = row.detail.as_deref().filter(|detail| row.phase.is_over() && detail.contains(": "))?;
+    row.reason().filter(|_| row.phase.is_over())?;
+    row.detail.as_deref().map(|detail| with_way_out(row, detail))
+}
+
+/// Returns what more is known of a session than its row in the table says, and a way out.
+fn more(row: &SessionRow) -> Option<String> {
+    row.reason().map(|reason| with_way_out(row, reason))
+}
+
+fn with_way_out(row: &SessionRow, detail: &str) -> String {
     let mut text = format!("{}: {}\n", escape(&row.name), escape(detail));
     if let Some(suggest) = &row.suggest {
         writeln!(text, "    {}", escape(&suggest.text)).ok();
@@ -207,7 +236,7 @@ pub(super) fn end(row: &SessionRow) -> Option<String> {
             writeln!(text, "    {}", escape(&command)).ok();
         }
     }
-    Some(text)
+    text
 }
 
 fn others(rows: &[OtherServer]) -> String {
@@ -306,6 +335,26 @@ fn bystanders(what: &str, rows: &[Bystander]) -> String {
     })
 }
 
+/// Those with the same command line in one line.
+fn lookalikes(rows: &[Bystander]) -> String {
+    let mut by_command = BTreeMap::<&str, Vec<String>>::new();
+    for row in rows {
+        by_command.entry(&row.command).or_default().push(row.pid.to_string());
+    }
+    by_command.into_iter().fold(String::new(), |mut text, (command, pids)| {
+        let (noun, verb) = if pids.len() == 1 { ("process", "looks") } else { ("processes", "look") };
+        writeln!(
+            text,
+            "  {noun} {} {verb} the same and nothing says that this session started {}; not signalled: {}",
+            pids.join(", "),
+            if pids.len() == 1 { "it" } else { "them" },
+            escape(command)
+        )
+        .ok();
+        text
+    })
+}
+
 /// Returns a receipt as people read it: the verdict of the whole first.
 pub(super) fn receipt(receipt: &Receipt) -> String {
     let mut text = String::new();
@@ -355,13 +404,11 @@ pub(super) fn receipt(receipt: &Receipt) -> String {
         writeln!(text, ": {}", escape(reason)).ok();
     }
     text.push_str(&bystanders("  escaped, left alive", &receipt.escapees));
-    for row in &receipt.lookalikes {
-        writeln!(
-            text,
-            "  {} matches this command line; not signalled, because nothing identifies it as started by this session",
-            row.pid
-        )
-        .ok();
+    text.push_str(&lookalikes(&receipt.lookalikes));
+    if !receipt.ports_released.is_empty() {
+        let ports: Vec<String> = receipt.ports_released.iter().map(u16::to_string).collect();
+        let (noun, verb) = if ports.len() == 1 { ("port", "is") } else { ("ports", "are") };
+        writeln!(text, "  {noun} {} {verb} free again", ports.join(", ")).ok();
     }
     for held in &receipt.still_held {
         let gpu = held.gpu_bytes.map(|size| format!("{} of GPU memory", bytes(size)));

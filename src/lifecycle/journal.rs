@@ -108,7 +108,7 @@ pub struct Totals {
 impl Totals {
     fn add(&mut self, receipt: &Receipt) {
         self.receipts += 1;
-        self.dead += usize::from(receipt.dead == Some(true));
+        self.dead += usize::from(receipt.dead == Some(true) && receipt.still_held.is_empty());
         self.escalated += usize::from(receipt.escalated);
         self.signals += receipt.signals.len();
         self.exited += receipt.outcomes.iter().filter(|row| row.outcome == OutcomeKind::Exited).count();

@@ -239,6 +239,7 @@ impl Receipt {
     pub fn end(&self) -> String {
         let left = self.escapees.len() + self.kept.len();
         match (self.dead, left) {
+            (Some(true), 0) if !self.still_held.is_empty() => format!("dead, {} still held", self.still_held.len()),
             (Some(true), 0) => "nothing is left".to_owned(),
             (Some(true), 1) => "one process was left alive".to_owned(),
             (Some(true), left) => format!("{left} processes were left alive"),

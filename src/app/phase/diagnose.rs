@@ -6,6 +6,7 @@
 use super::clue::Cause;
 use super::detect::Found;
 use super::gguf::Fault;
+use super::preflight::told_to_run;
 use super::server::{Served, Server};
 use super::suggest::{Suggestion, with_option, without_option};
 use super::words::commands;
@@ -77,7 +78,8 @@ pub struct Diagnosis {
 /// Returns why a session failed; `None` where nothing is known but how it ended.
 pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     let said = evidence.found.filter(|found| !found.cause.is_vague());
-    if evidence.code == Some(127) {
+    // The two statuses of a shell, or of a wrapper, whose program could not be run (POSIX, env(1)).
+    if let Some(126 | 127) = evidence.code {
         return Some(of_cause(evidence, Cause::MissingCommand, said.filter(|s| s.cause == Cause::MissingCommand)));
     }
     if evidence.signal == Some("ILL") || evidence.code == Some(128 + 4) {
@@ -157,23 +159,29 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
             (detail, Some(Suggestion::words("check the name of the model")))
         }
         Cause::Offline => offline(evidence),
-        Cause::OutOfMemory => out_of_memory(evidence, what),
+        Cause::OutOfMemory => out_of_memory(evidence, what, why),
         Cause::MissingModule => missing_module(evidence, what),
         Cause::MissingCommand => {
-            let what = what.map(str::to_owned).or_else(|| first_word(evidence.command)).unwrap_or_default();
-            let install = evidence.served.and_then(|served| served.server.package()).map(pip);
-            let suggestion = install.map_or_else(
-                || Suggestion::words("install it, or name it by its whole path"),
-                |command| Suggestion::before("install it", command),
-            );
-            (format!("the command {what:?} was not found"), Some(suggestion))
+            let what = what.map(str::to_owned).or_else(|| told_to_run(evidence.command));
+            let what = what.map_or_else(|| "a command that it runs".into(), |what| format!("the command {what:?}"));
+            if evidence.code == Some(126) {
+                let detail = format!("{what} may not be executed, or is no program");
+                (detail, Some(Suggestion::words("make it executable, or name the program that runs it")))
+            } else {
+                let install = evidence.served.and_then(|served| served.server.package()).map(pip);
+                let suggestion = install.map_or_else(
+                    || Suggestion::words("install it, or name it by its whole path"),
+                    |command| Suggestion::before("install it", command),
+                );
+                (format!("{what} was not found"), Some(suggestion))
+            }
         }
         Cause::CpuTooOld => (
             "it uses an instruction that this CPU does not have".to_owned(),
             Some(Suggestion::words("take a build for an older CPU, or build it on this computer")),
         ),
         Cause::Killed => {
-            let (_, suggestion) = out_of_memory(evidence, None);
+            let (_, suggestion) = out_of_memory(evidence, None, None);
             (
                 "it was killed, and not by us: most often the kernel does that when memory runs out".to_owned(),
                 suggestion,
@@ -259,7 +267,7 @@ fn bad_file(evidence: &Evidence<'_>, what: Option<&str>, why: Option<&str>) -> (
         (None, None) => "it cannot be loaded".to_owned(),
     };
     let unreadable = matches!(evidence.file, File::Unreadable(_));
-    let way_out = if unreadable { "make it readable" } else { "fetch the model file again" };
+    let way_out = if unreadable { "name a file that can be read" } else { "fetch the model file again" };
     (format!("its model file{} is broken: {why}", quoted(model)), Some(Suggestion::words(way_out)))
 }
 
@@ -306,9 +314,10 @@ fn offline(evidence: &Evidence<'_>) -> (String, Option<Suggestion>) {
     (format!("it cannot reach the hub to fetch{model}"), Some(Suggestion::words("check the network and HF_ENDPOINT")))
 }
 
-fn out_of_memory(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
+fn out_of_memory(evidence: &Evidence<'_>, what: Option<&str>, whose: Option<&str>) -> (String, Option<Suggestion>) {
     let amount = what.map(|what| format!(": {what} more were asked for")).unwrap_or_default();
-    let detail = format!("out of memory{amount}");
+    let whose = whose.map(|whose| format!("{whose} ")).unwrap_or_default();
+    let detail = format!("out of {whose}memory{amount}");
     let set =
         |text: &str, names: &[&str], value: &str| Suggestion::with(text, with_option(evidence.command, names, value));
     let suggestion = match evidence.served.map(|served| served.server) {
@@ -339,16 +348,6 @@ fn missing_module(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Optio
 
 fn pip(package: &str) -> CommandLine {
     CommandLine::Argv(["python3", "-m", "pip", "install", package].map(str::to_owned).to_vec())
-}
-
-fn first_word(command: &CommandLine) -> Option<String> {
-    match command {
-        CommandLine::Argv(argv) => argv.first().cloned(),
-        CommandLine::Line(line) => {
-            let words = commands(line).into_iter().next()?;
-            words.into_iter().find(|word| !word.contains('='))
-        }
-    }
 }
 
 fn quoted(what: Option<&str>) -> String {

@@ -1,6 +1,6 @@
 //! What can be told of a server before it is launched.
 
-use super::server::{assignment, base};
+use super::server::{assignment, base, shell_line};
 use super::words::commands;
 use crate::app::contract::CommandLine;
 
@@ -22,29 +22,63 @@ const FETCHED: [&str; 7] = ["-hf", "-hfr", "--hf-repo", "-mu", "--model-url", "-
 
 /// Takes a command apart; `None` where a shell or another program decides what is run, and where.
 pub fn direct(command: &CommandLine) -> Option<Direct> {
-    let (mut rest, mut assigns) = match command {
-        CommandLine::Argv(argv) => (argv.clone(), false),
-        CommandLine::Line(line) if line.contains(|c| SHELL_MARKS.contains(c)) => return None,
-        CommandLine::Line(line) => (commands(line).into_iter().next()?, true),
+    let found = match command {
+        CommandLine::Argv(argv) => unwrapped(argv.clone(), false)?,
+        CommandLine::Line(line) => of_line(line)?,
     };
+    let found = match shell_line(&found.words) {
+        Some(at) => {
+            let inner = of_line(&found.words[at])?;
+            Direct { set: found.set.into_iter().chain(inner.set).collect(), ..inner }
+        }
+        None => found,
+    };
+    let moves = found.set.iter().any(|(name, _)| name == "PATH");
+    (!moves).then_some(found)
+}
+
+/// Takes a line for a shell apart that does nothing but run one program.
+fn of_line(line: &str) -> Option<Direct> {
+    if line.contains(|c| SHELL_MARKS.contains(c)) {
+        return None;
+    }
+    unwrapped(commands(line).into_iter().next()?, true)
+}
+
+/// Takes off what runs the rest of the words as they are. `assigns`: the first words may set variables.
+fn unwrapped(mut words: Vec<String>, mut assigns: bool) -> Option<Direct> {
     let mut set = Vec::new();
     loop {
         if assigns {
-            let count = rest.iter().map_while(|word| assignment(word)).map(|pair| set.push(pair)).count();
-            rest.drain(..count);
+            let count = words.iter().map_while(|word| assignment(word)).map(|pair| set.push(pair)).count();
+            words.drain(..count);
         }
-        let program = base(rest.first()?);
+        let program = base(words.first()?);
         if !TRANSPARENT.contains(&program) {
-            break;
+            return Some(Direct { words, set });
         }
         assigns = program == "env";
-        rest.remove(0);
-        if rest.first()?.starts_with('-') {
+        words.remove(0);
+        if words.first()?.starts_with('-') {
             return None;
         }
     }
-    let moves = set.iter().any(|(name, _)| name == "PATH");
-    (!moves).then_some(Direct { words: rest, set })
+}
+
+/// Returns the program that a shell or a wrapper was told to run, where that is one; a program that was started as it is
+/// has been found.
+pub(super) fn told_to_run(command: &CommandLine) -> Option<String> {
+    let (words, in_shell) = match command {
+        CommandLine::Argv(argv) => match shell_line(argv) {
+            Some(at) => (commands(&argv[at]), true),
+            None => (vec![argv.clone()], false),
+        },
+        CommandLine::Line(line) => (commands(line), true),
+    };
+    let [words] = <[Vec<String>; 1]>::try_from(words).ok()?;
+    let started = words.first().cloned();
+    let program = unwrapped(words, in_shell)?.words.into_iter().next()?;
+    (in_shell || Some(&program) != started.as_ref()).then_some(program).filter(|program| !program.contains(['$', '`']))
 }
 
 /// Tells whether a command may fetch its model file first.
@@ -89,6 +123,13 @@ mod tests {
         assert_eq!(direct(&CommandLine::Argv(words("env PATH=/x llama-server"))), None);
         assert_eq!(direct(&CommandLine::Argv(words("env"))), None);
         assert_eq!(direct(&CommandLine::Line(" ".into())), None);
+        // A shell in the argument vector is a shell.
+        let shell = |line: &str| CommandLine::Argv(["bash", "-c", line].map(str::to_owned).to_vec());
+        assert_eq!(direct(&shell("exec llama-server -m x")).unwrap().words, words("llama-server -m x"));
+        for line in ["cd /m && llama-server -m x", "cd /m; llama-server -m x", "cp a b; llama-server -m b", "PATH=/x y"]
+        {
+            assert_eq!(direct(&shell(line)), None, "{line}");
+        }
         // In an argument that no shell reads it is a character like any other.
         let odd = ["llama-server", "-m", "a b$.gguf"].map(str::to_owned);
         assert_eq!(direct(&CommandLine::Argv(odd.to_vec())).unwrap().words, odd);
@@ -99,5 +140,21 @@ mod tests {
         assert!(fetches(&words("llama-server -m x -hf org/x")));
         assert!(fetches(&words("llama-server --model-url=http://x -m x")));
         assert!(!fetches(&words("llama-server -m x")));
+    }
+
+    #[test]
+    fn whom_a_shell_was_to_run() {
+        let shell = |line: &str| CommandLine::Argv(["sh", "-c", line].map(str::to_owned).to_vec());
+        let check = |command: CommandLine, expected: Option<&str>| {
+            assert_eq!(told_to_run(&command).as_deref(), expected, "{command:?}");
+        };
+        check(shell("exec nope --port 8"), Some("nope"));
+        check(shell("A=1 nohup ./x/nope >/dev/null 2>&1"), Some("./x/nope"));
+        check(CommandLine::Line("nope".into()), Some("nope"));
+        check(CommandLine::Argv(words("env A=1 nope --port 8")), Some("nope"));
+        // It was found: what it runs nobody knows.
+        check(CommandLine::Argv(words("./run.sh")), None);
+        check(shell("a; b"), None);
+        check(shell("$SERVER"), None);
     }
 }

@@ -45,6 +45,11 @@ impl Suggestion {
     }
 }
 
+/// How a word of a shell begins that is no option, as an expression: what is quoted belongs to it.
+const FIRST: &str = r#"(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^-\s;&|<>()'"\\])"#;
+/// How such a word goes on, or how one goes on that has begun.
+const REST: &str = r#"(?:'[^']*'|"(?:\\.|[^"\\])*"|\\.|[^\s;&|<>()'"\\])*"#;
+
 /// Returns the command with an option set: its value is replaced where it is there, else it is added.
 pub(super) fn with_option(command: &CommandLine, names: &[&str], value: &str) -> Option<CommandLine> {
     if let Some(at) = line_at(command) {
@@ -69,7 +74,8 @@ pub(super) fn with_option(command: &CommandLine, names: &[&str], value: &str) ->
         }
         CommandLine::Line(line) => {
             let any: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
-            let option = Regex::new(&format!(r"(^|\s)({})([=\s]\s*)[^\s;&|]+", any.join("|"))).ok()?;
+            let option = Regex::new(&format!(r"(^|\s)({})([=\s]\s*){FIRST}{REST}", any.join("|"))).ok()?;
+            let value = shlex::try_quote(value).ok()?;
             let changed = option
                 .replace(line, |found: &regex::Captures<'_>| format!("{}{}{}{value}", &found[1], &found[2], &found[3]));
             if changed != *line {
@@ -99,9 +105,10 @@ pub(super) fn without_option(command: &CommandLine, name: &str, takes_value: boo
             Some(CommandLine::Argv(argv))
         }
         CommandLine::Line(line) => {
-            let value = if takes_value { r"(=\S*|\s+[^-\s;&|]\S*)?" } else { "" };
-            let option = Regex::new(&format!(r"(^|\s){}{value}", regex::escape(name))).ok()?;
-            let changed = option.replace(line, "");
+            let value = if takes_value { format!(r"(={REST}|\s+{FIRST}{REST})?") } else { String::new() };
+            // Another option may begin in the same way.
+            let option = Regex::new(&format!(r"(^|\s){}{value}(?<end>$|[\s;&|<>()])", regex::escape(name))).ok()?;
+            let changed = option.replace(line, "$end");
             (changed != *line).then(|| CommandLine::Line(changed.trim().to_owned()))
         }
     }
@@ -180,6 +187,22 @@ mod tests {
         check("x --bogus -m a", true, "x -m a");
         check("x --bogus=3", true, "x");
         check("x --bogus 3", false, "x 3");
+        // What a shell quotes is one word, and what ends a command stays.
+        let check = |text: &str, expected: Option<&str>| {
+            let command = CommandLine::Line(text.into());
+            assert_eq!(line(without_option(&command, "--bogus", true)).as_deref(), expected, "{text}");
+        };
+        check("echo; x --port 8 --bogus 1; exit 1", Some("echo; x --port 8; exit 1"));
+        check("x --bogus 1;exit 1", Some("x;exit 1"));
+        check("x --bogus; exit 1", Some("x; exit 1"));
+        check("x --bogus \"a b\" --alias \"x y\"", Some("x --alias \"x y\""));
+        check("x --bogus='a;b' -m a", Some("x -m a"));
+        check("x --bogus a\\ b\\;c -m a", Some("x -m a"));
+        check("x --bogus-too 3", None);
+        check("x --bogus>log", Some("x>log"));
+        let set = |text: &str| line(with_option(&CommandLine::Line(text.into()), &["-m"], "b c"));
+        assert_eq!(set("x -m 'a; b'; y").as_deref(), Some("x -m 'b c'; y"));
+        assert_eq!(set("x -m a;y").as_deref(), Some("x -m 'b c';y"));
         for command in both("x -m a") {
             assert_eq!(without_option(&command, "--bogus", true), None);
         }

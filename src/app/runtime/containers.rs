@@ -66,7 +66,11 @@ impl Inner {
         // podman's containers come back to the warden, and who tended this one was seen to end with it.
         let seen = receipt.dead == Some(true) && receipt.outcomes.iter().any(|row| tends(row.command.as_deref()));
         if !held.is_empty() || (receipt.escalated && !has_command && !seen) {
-            receipt.notes.push(lives_on(&found, has_command, !held.is_empty()));
+            receipt.notes.insert(0, lives_on(&found, has_command, !held.is_empty()));
+        }
+        if !held.is_empty() && receipt.dead == Some(true) {
+            // Its client is; what the session is about is not, and lives where nobody of ours can look.
+            receipt.dead = None;
         }
     }
 

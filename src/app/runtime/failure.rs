@@ -150,6 +150,9 @@ pub(super) fn model_file(served: &Served, cwd: &Path) -> File {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Missing(near(&path, model)),
         Err(error) => return File::Unreadable(error.to_string()),
     };
+    if metadata.is_dir() && matches!(served.server, Server::LlamaServer) {
+        return File::Unreadable("it is a directory".into());
+    }
     let is_gguf = matches!(served.server, Server::LlamaServer | Server::LlamaCppPython);
     if !is_gguf || !metadata.is_file() {
         return File::Whole(None);

@@ -12,7 +12,9 @@ use super::session::Session;
 use crate::app::config::find_program;
 use crate::app::contract::{CommandLine, Kind, LaunchField};
 use crate::app::error::{AppError, ErrorKind};
-use crate::app::phase::{Diagnosis, Evidence, File, Holder, Served, Server, diagnose, direct, fetches, recognise};
+use crate::app::phase::{
+    Cause, Diagnosis, Evidence, File, Found, Holder, Served, Server, diagnose, direct, fetches, recognise,
+};
 use crate::lifecycle::inspect::{addresses_on, reachable};
 use crate::text;
 
@@ -157,7 +159,9 @@ fn program(words: &[String], intent: &Intent<'_>, served: &Served) -> Option<Fin
         return None;
     }
     let command = CommandLine::Argv(words.to_vec());
-    let diagnosis = diagnose(&Evidence { code: Some(127), ..evidence(&command, Some(served)) })?;
+    let missing = Found { cause: Cause::MissingCommand, what: Some(name.clone()), why: None, line: String::new() };
+    let found = Some(&missing);
+    let diagnosis = diagnose(&Evidence { code: Some(127), found, ..evidence(&command, Some(served)) })?;
     let install = diagnosis.suggestion.as_ref().and_then(|suggestion| suggestion.command.as_ref());
     let install = install.map_or_else(|| "install it".into(), |how| format!("install it ({})", how.shown()));
     let why = format!(

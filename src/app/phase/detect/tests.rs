@@ -27,7 +27,7 @@ pub(in super::super) fn transcript(name: &str) -> (Vec<String>, Vec<u8>) {
     (argv, printed)
 }
 
-fn replay(server: Server, printed: &[u8], piece: usize) -> (Seen, Vec<Phase>) {
+pub(in super::super) fn replay(server: Server, printed: &[u8], piece: usize) -> (Seen, Vec<Phase>) {
     let mut detector = Detector::new(table_once(), server, None);
     let mut phases: Vec<Phase> = Vec::new();
     for part in printed.chunks(piece) {

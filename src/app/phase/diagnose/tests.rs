@@ -1,6 +1,6 @@
 //! Every cause, with a log and without.
 
-use super::super::detect::tests::{seen, transcript};
+use super::super::detect::tests::{replay, seen, transcript};
 use super::super::server::recognise;
 use super::*;
 
@@ -215,4 +215,34 @@ fn secrets_and_controls_do_not_come_through() {
     check(&case);
     case.holder = Holder::Other(OTHER.into());
     check(&case);
+}
+
+#[test]
+fn a_command_that_was_not_found_is_the_one_that_was_looked_for() {
+    let said = |command: &CommandLine, line: &str, code: i32| {
+        let found = replay(Server::Other, format!("{line}\n").as_bytes(), usize::MAX).0.cause;
+        Case { command: command.clone(), code: Some(code), found, ..Case::new("x") }.diagnosis().unwrap().detail
+    };
+    let shell = CommandLine::Argv(["bash", "-c", "exec llama-nope --port 8"].map(str::to_owned).to_vec());
+    let script = CommandLine::Argv(vec!["./run.sh".to_owned()]);
+    for line in [
+        "bash: line 1: exec: llama-nope: not found",
+        "sh: 1: exec: llama-nope: not found",
+        "./run2.sh: line 2: exec: llama-nope: not found",
+        "bash: line 1: llama-nope: command not found",
+        "env: 'llama-nope': No such file or directory",
+        "env: ‘llama-nope’: No such file or directory",
+        "nohup: failed to run command 'llama-nope': No such file or directory",
+        "setsid: failed to execute llama-nope: No such file or directory",
+    ] {
+        for command in [&shell, &script] {
+            assert_eq!(said(command, line, 127), "the command \"llama-nope\" was not found", "{line}");
+        }
+    }
+    let by_path = "bash: line 1: ./build/llama-server: No such file or directory";
+    assert_eq!(said(&script, by_path, 127), "the command \"./build/llama-server\" was not found");
+    // Nothing was printed.
+    assert_eq!(said(&shell, "", 127), "the command \"llama-nope\" was not found");
+    assert_eq!(said(&script, "", 127), "a command that it runs was not found");
+    assert_eq!(said(&shell, "", 126), "the command \"llama-nope\" may not be executed, or is no program");
 }

@@ -182,6 +182,11 @@ pub(in crate::app) fn receipt_line(receipt: &Receipt, who: &str) -> (Tone, Strin
             let _ignored = write!(text, ", {count} {word}{}", if count == 1 { "" } else { plural });
         }
     }
+    match receipt.ports_released.as_slice() {
+        [] => {}
+        [port] => drop(write!(text, ", port {port} is free again")),
+        ports => drop(write!(text, ", {} ports are free again", ports.len())),
+    }
     if receipt.escalated {
         text.push_str(if receipt.was_killed() { ", by KILL" } else { ", KILL was tried" });
     }

@@ -339,7 +339,10 @@ pub(super) fn state(model: &Model, session: &SessionRow) -> (String, Tone) {
     };
     match (session.phase, session.verdict) {
         // It ended with 0, or because we stopped it: by which signal is no news.
-        (Phase::Exited, _) => (if session.signal.is_some() { "stopped" } else { "exited" }.to_owned(), tone),
+        (Phase::Exited, _) => {
+            let stopped = session.signal.is_some() || session.detail.as_deref() == Some("stopped");
+            (if stopped { "stopped" } else { "exited" }.to_owned(), tone)
+        }
         (Phase::Failed, _) => match (session.exit_code, &session.signal) {
             (Some(code), _) => (format!("exit {code}"), tone),
             (None, Some(signal)) => (signal.clone(), tone),

@@ -171,13 +171,7 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         (&word, theme.tone(tone)),
     ];
     // Of a session that is over the word says how it ended; only the reason is new.
-    let detail = session.detail.as_deref();
-    let detail = if session.phase.is_over() {
-        detail.and_then(|detail| detail.split_once(": "))
-    } else {
-        detail.map(|detail| ("", detail))
-    };
-    let mut detail = detail.map(|(_, why)| format!(" {why}")).unwrap_or_default();
+    let mut detail = session.reason().map(|why| format!(" {why}")).unwrap_or_default();
     if let Some(suggest) = &session.suggest {
         let _ignored = write!(detail, "; {}", suggest.text);
         // First, so that a long reason does not push it out.

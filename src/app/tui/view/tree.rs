@@ -8,7 +8,7 @@ use super::super::model::{Model, Pane, TreeLine};
 use super::super::theme::{Theme, Tone, verdict_glyph, verdict_tone};
 use super::layout::Area;
 use super::paint::{Room, Row, tint};
-use super::{bars, human};
+use super::{bars, cause, human};
 use crate::lifecycle::receipt::{Membership, ProcessRow};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -37,6 +37,18 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         bars::title(theme, title, active, &[("Processes", theme.text()), (&of, theme.dim())], &aside, buffer);
     }
     let rows = tree_rows(area.body);
+    if let Some(session) = model.current().filter(|session| lines.is_empty() && session.phase.is_over())
+        && session.reason().is_some()
+    {
+        // The title has no room for a whole reason; here is nothing else to tell.
+        for (index, line) in cause::lines(model, session, rows.width.saturating_sub(2)).iter().enumerate() {
+            let Ok(index) = u16::try_from(index) else { break };
+            if index < rows.height {
+                buffer.set_line(rows.x + 2, rows.y + index, line, rows.width.saturating_sub(2));
+            }
+        }
+        return;
+    }
     if model.tree.tree.is_none() || lines.is_empty() {
         let text = match (&model.selected, &model.tree.tree) {
             (None, _) if model.met.is_some() => "not ours: its processes are not followed",
