@@ -34,6 +34,10 @@ pub struct View {
     pub settled: bool,
     /// The workload is gone, but its process group or kernel session still has members.
     pub populated: bool,
+    /// The workload is gone, but verified members live: below its warden, or in its cgroup.
+    pub held: bool,
+    /// Its warden has ended it, and nobody was left.
+    pub ended: bool,
 }
 
 /// What is to be done with a record.
@@ -72,8 +76,14 @@ pub fn decide(view: &View) -> Decision {
     let attended = !matches!(view.spawner, Gone | Foreign);
     // What a stop had begun is finished, unless its warden is there to do so.
     let interrupted = view.interrupted && view.warden != Some(Owned);
-    if !view.expired && (attended || (view.background && !interrupted)) {
+    if !view.expired && attended {
         return Decision::Keep;
+    }
+    let leaderless = matches!(view.workload, Gone | Foreign) && !view.settled && view.left.is_empty();
+    let ended = view.ended && leaderless && !view.held && !view.populated;
+    if !view.expired && view.background && !interrupted && !ended {
+        // What outlives its leader is named, and ended at a person's word.
+        return if leaderless && (view.held || view.populated) { Decision::Failed } else { Decision::Keep };
     }
     // Its warden leaves with the last of them; until then they are shown and left alive.
     let may_live = |verdict: &VerdictKind| matches!(verdict, Owned | Unverifiable);
@@ -81,7 +91,7 @@ pub fn decide(view: &View) -> Decision {
         return Decision::Keep;
     }
     let all = || view.warden.into_iter().chain([view.workload]).chain(view.captured.iter().copied());
-    if all().any(|verdict| verdict == Owned) {
+    if view.held || all().any(|verdict| verdict == Owned) {
         return Decision::TearDown;
     }
     if all().any(|verdict| verdict == Unverifiable) {
@@ -153,6 +163,8 @@ mod tests {
             interrupted: false,
             settled: false,
             populated: false,
+            held: false,
+            ended: false,
         }
     }
 
@@ -234,13 +246,23 @@ mod tests {
         check(|v| (v.workload, v.populated) = (Gone, true), Decision::Failed);
         check(|v| (v.workload, v.populated) = (Foreign, true), Decision::Failed);
         check(|v| v.warden = None, Decision::AlreadyGone);
+        // Verified members without a leader are ended where their owner is gone, and left to a person in the background.
+        check(|v| v.held = true, Decision::TearDown);
+        check(|v| (v.held, v.background) = (true, true), Decision::Failed);
+        check(|v| (v.populated, v.background) = (true, true), Decision::Failed);
+        check(|v| (v.held, v.background, v.expired) = (true, true, true), Decision::TearDown);
+        check(|v| (v.held, v.background, v.spawner) = (true, true, Owned), Decision::Keep);
+        // What its warden has ended is closed and told by whoever comes.
+        check(|v| (v.ended, v.background) = (true, true), Decision::AlreadyGone);
+        check(|v| (v.ended, v.background, v.held) = (true, true, true), Decision::Failed);
+        check(|v| (v.ended, v.background, v.spawner) = (true, true, Owned), Decision::Keep);
     }
 
     /// Nobody who is not verified is ever ended, and nothing that may live is ever forgotten: not what was captured,
     /// nor who was left alive.
     #[test]
     fn the_whole_table_keeps_the_two_promises() {
-        for bits in 0..=255_u8 {
+        for bits in 0..1024_u16 {
             let on = |bit: u8| bits & (1 << bit) != 0;
             for [spawner, warden, workload, other] in verdicts() {
                 for (captured, left) in [(vec![], vec![]), (vec![other], vec![]), (vec![], vec![other])] {
@@ -259,11 +281,13 @@ mod tests {
                         workload,
                         captured,
                         left,
+                        held: on(8),
+                        ended: on(9),
                     };
                     let decision = decide(&view);
                     let all = [warden, workload].into_iter().chain(view.captured.iter().copied());
                     if decision == Decision::TearDown {
-                        assert!(all.clone().any(|verdict| verdict == Owned), "{view:?}");
+                        assert!(view.held || all.clone().any(|verdict| verdict == Owned), "{view:?}");
                         assert!(view.same_boot && view.same_namespaces && !view.guest);
                     }
                     let forgotten = matches!(decision, Decision::AlreadyGone | Decision::Foreign);

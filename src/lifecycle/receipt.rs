@@ -264,6 +264,12 @@ impl Receipt {
             && self.still_held.is_empty()
     }
 
+    /// Tells whether nobody was there any more: nobody was signalled, and nobody is named.
+    pub fn found_nobody(&self) -> bool {
+        let named = self.escapees.len() + self.kept.len() + self.unverified.len() + self.refused.len();
+        self.dead == Some(true) && self.signals.is_empty() && named == 0
+    }
+
     /// Returns why a record of the session is still needed after this: what is known of whom, in words.
     pub fn why_left(&self) -> (VerdictKind, String) {
         let alive = [

@@ -181,8 +181,8 @@ pub fn stop(
         } else {
             result.take_in(left);
         }
-        // A warden that runs this itself does not wait for itself.
-        let others = before.supervisors.into_iter().filter(|s| !guard.is_me(s.pinned.identity().pid)).collect();
+        // A warden that runs this itself waits neither for itself nor for its front, which leaves after it.
+        let others = before.supervisors.into_iter().filter(|_| hang_up).collect();
         if dismiss(others, &mut result, &mut stage, &mut receipt) {
             // A warden stays as long as somebody below it does.
             result.survivors_of(capture(&scope, Depth::Trees, guard, inspector));

@@ -122,6 +122,15 @@ impl Client {
         self.say(&typing(pane, bytes))
     }
 
+    /// Pastes a text into a pane, in brackets where its program has asked for them: only the server knows that of a
+    /// program that asked before anybody of ours looked.
+    ///
+    /// # Errors
+    /// As [`Self::type_bytes`].
+    pub fn paste(&mut self, pane: PaneId, text: &[u8]) -> io::Result<()> {
+        self.say(&pasting(pane, text))
+    }
+
     /// Lets the output of a paused pane come again.
     ///
     /// # Errors
@@ -240,6 +249,26 @@ fn typing(pane: PaneId, bytes: &[u8]) -> String {
         }
         commands.push('\n');
     }
+    commands
+}
+
+/// The buffer that a paste goes through; it is gone with it.
+const BUFFER: &str = "cookbook-tui-paste";
+
+/// The commands that paste a text. Three octal digits for each byte need no other quoting in any version.
+fn pasting(pane: PaneId, text: &[u8]) -> String {
+    use std::fmt::Write as _;
+
+    let mut commands = String::new();
+    for (index, chunk) in text.chunks(CHUNK).enumerate() {
+        let more = if index == 0 { "" } else { "-a " };
+        let _ = write!(commands, "set-buffer {more}-b {BUFFER} \"");
+        for byte in chunk {
+            let _ = write!(commands, "\\{byte:03o}");
+        }
+        commands.push_str("\"\n");
+    }
+    let _ = write!(commands, "copy-mode -q -t {pane}\npaste-buffer -p -r -d -b {BUFFER} -t {pane}\n");
     commands
 }
 

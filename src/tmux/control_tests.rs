@@ -316,3 +316,28 @@ fn a_flood_that_is_not_listened_to_ends_well() {
         String::from_utf8_lossy(&screen).contains("theend")
     });
 }
+
+/// Whatever is pasted arrives as it is, in brackets only where the program wants them.
+#[test]
+fn a_paste_is_bracketed_where_its_program_has_asked_before() {
+    let rig = Rig::new();
+    let text: Vec<u8> =
+        "a\rb; \"c\" \\ $HOME #{pid} 中 '%d' ".bytes().chain((b'a'..=b'z').cycle().take(3000)).collect();
+    for wants in [true, false] {
+        let file = rig.file(if wants { "with" } else { "without" });
+        let ask = if wants { "printf '\\033[?2004h'; " } else { "" };
+        let line = format!("stty raw -echo; {ask}echo ready; exec cat > {}", file.display());
+        let created = rig.sh(if wants { "one" } else { "two" }, &line, &[]);
+        eventually("it is ready", || {
+            rig.tmux(&["capture-pane", "-p", "-t", &created.pane.to_string()]).1.contains("ready")
+        });
+        // Only now somebody looks.
+        let (mut client, _ear) = attached(&rig, &created);
+        client.paste(created.pane, &text).unwrap();
+        let around = |side: &[u8]| if wants { side.to_vec() } else { Vec::new() };
+        let expected = [around(b"\x1b[200~"), text.clone(), around(b"\x1b[201~")].concat();
+        eventually("the paste", || read(&file).len() >= expected.len());
+        assert_eq!(read(&file).escape_ascii().to_string(), expected.escape_ascii().to_string());
+        assert!(!rig.tmux(&["list-buffers"]).1.contains("cookbook"), "no buffer is left");
+    }
+}

@@ -160,3 +160,22 @@ fn a_bell_asks_for_attention() {
     let event: Value = batch.event("attention", |event| event["event"] == "attention");
     assert_eq!((&event["session"], &event["reason"]), (&json!(session), &json!("bell (a guess)")));
 }
+
+/// What a server printed before it failed is on its screen, whole, and not one line above it.
+#[test]
+fn a_fast_failure_keeps_its_text() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    for host in ["pty", "tmux"] {
+        let command = "echo 'CUDA error: out of memory'; exit 1";
+        let session = batch.launch(json!({"command": command, "kind": "serve", "host": host}));
+        batch.ok(json!({"cmd": "wait", "session": session, "for": "exit", "timeout_s": 20}));
+        until("the text", || {
+            let screen = batch.ok(json!({"cmd": "screen", "session": session}));
+            let lines = screen["lines"].as_array().cloned().unwrap_or_default();
+            lines
+                .first()
+                .is_some_and(|line| line.as_str().is_some_and(|line| line.trim_end() == "CUDA error: out of memory"))
+        });
+    }
+}

@@ -224,8 +224,11 @@ fn a_later_run_sees_the_phase_of_a_session_in_tmux() {
     let row = rows.iter().find(|row| row["session"] == other).unwrap();
     let why = format!("exit status 1: port {port} is in use by session s ({session})");
     assert_eq!(row["detail"], json!(why), "{row}");
+    // The table has its status and its ports, a line below it the reason.
     let shown = rig.run(&["ls"]).text();
-    assert!(shown.contains(&why), "{shown}");
+    let line = |name: &str| shown.lines().find(|line| line.split_whitespace().nth(1) == Some(name)).unwrap().to_owned();
+    assert!(line("s").contains(&port.to_string()) && line("t").contains("failed, exit status 1"), "{shown}");
+    assert!(shown.contains(&format!("\nt: port {port} is in use by session s ({session})\n")), "{shown}");
 }
 
 #[test]

@@ -62,6 +62,32 @@ fn who_left_the_tree_is_found_without_a_warden(host: Host) {
     assert_empty(&path);
 }
 
+/// Manager and warden are gone: who is in the cgroup is verified by it, and is ended by the next start.
+#[test]
+fn who_is_in_the_cgroup_of_nobody_is_reaped() {
+    let world = World::new();
+    world.recipes(CGROUP);
+    let mut batch = world.batch();
+    let daemon = world.shell("trap '' HUP; log daemon; exec env -i sleep $NAP");
+    let script = world.shell(&format!("log root; (setsid bash {daemon} &) ; (leaf child) & wait; wait"));
+    let launch = Launch { host: Host::Pty, kind: "serve", grace_s: 0.5, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "daemon", "child"]);
+    let Some(path) = cgroup_of(&world, &session) else { return };
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    supervised(&session);
+    batch.kill();
+    eventually("the hang-up of the root", || !world.ledger.is_alive("root"));
+    assert!(world.ledger.is_alive("daemon"), "nobody of its tree is left to end it");
+    let mut next = world.batch();
+    let told = next.ok(json!({ "cmd": "hello" }))["ended"].to_string();
+    assert!(told.contains(&session.id), "{told}");
+    assert!(world.ledger.alive().is_empty(), "{:?}", world.ledger.alive());
+    assert_eq!(next.finish().code(), Some(0));
+    bystanders.assert_untouched();
+    assert_empty(&path);
+}
+
 /// A process that forks and leaves, thousands of times in a second: nobody is there any more when a signal comes.
 /// It goes on until the file `enough` is there.
 fn hopper(world: &World) -> String {

@@ -187,17 +187,18 @@ fn the_warden_is_killed(host: Host) {
     assert!(!claimed.contains(&"warden"), "the warden was dead: {claimed:?}");
 }
 
-/// A daemon that forked twice, leads its own kernel session, cleared its environment and lost its warden: nothing links
-/// it, and here is no cgroup. It lives, nobody claims its death, and row and receipt say that somebody may be left,
-/// whether the rest of the tree is gone `before` its warden is, `after` that, or not at all.
-fn nothing_links_it(host: Host, before: &[&str], after: &[&str]) {
+/// A daemon that forked twice, leads its own kernel session, cleared its environment and lost its warden. Here is no
+/// cgroup: nothing links it but a manager that has seen it before. Where that is gone as well (`seen` is not), it lives,
+/// nobody claims its death, and row and receipt say that somebody may be left, whether the rest of the tree is gone
+/// `before` its warden is, `after` that, or not at all.
+fn nothing_links_it(host: Host, before: &[&str], after: &[&str], seen: bool) {
     let world = World::new();
     let mut batch = world.batch();
     let daemon = world.shell("trap '' HUP; log daemon; exec env -i sleep $NAP");
-    let script = world.shell(&format!("log root; (leaf child) & (setsid bash {daemon} &); wait; wait"));
+    let script = world.shell(&format!("trap '' HUP; log root; (leaf child) & (setsid bash {daemon} &); wait; wait"));
     let session = launched(&world, &mut batch, host, &script, &["root", "child", "daemon"]);
     let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
-    let daemon = world.ledger.of("daemon").pid;
+    let daemon = i64::from(world.ledger.of("daemon").pid);
     let containment = |batch: &mut Batch| batch.row(&session.id)["containment"].clone();
     let end = |batch: &mut Batch, roles: &[&str]| {
         for role in roles {
@@ -210,6 +211,8 @@ fn nothing_links_it(host: Host, before: &[&str], after: &[&str]) {
     };
     end(&mut batch, before);
     assert_eq!(containment(&mut batch), json!(["tree", "warden"]));
+    let tree = batch.ok(json!({ "cmd": "tree", "session": session.id }));
+    assert!(pids(&tree, "processes").contains(&daemon), "{tree:#}");
     // The warden first: one whose front is gone ends everybody.
     for supervisor in session.supervisors.iter().rev() {
         supervisor.signal(Signal::KILL);
@@ -217,27 +220,41 @@ fn nothing_links_it(host: Host, before: &[&str], after: &[&str]) {
     }
     end(&mut batch, after);
     eventually("the look that misses it", || containment(&mut batch) == json!(["tree"]));
-    let receipt = batch.stop(&session.id);
-    assert!(world.ledger.is_alive("daemon"), "{receipt:#}");
+    let receipt = if seen {
+        let tree = batch.ok(json!({ "cmd": "tree", "session": session.id }));
+        assert!(pids(&tree, "processes").contains(&daemon) && !pids(&tree, "escapees").contains(&daemon), "{tree:#}");
+        batch.stop(&session.id)
+    } else {
+        batch.kill();
+        let (code, receipt) = world.run(&["stop", &session.id]);
+        assert_eq!(code, 0, "{receipt:#}");
+        receipt
+    };
     assert!(!world.ledger.is_alive("root") && !world.ledger.is_alive("child"), "{receipt:#}");
-    assert!(!pids(&receipt, "outcomes").contains(&i64::from(daemon)), "{receipt:#}");
+    assert_eq!(world.ledger.is_alive("daemon"), !seen, "{receipt:#}");
+    assert_eq!(pids(&receipt, "outcomes").contains(&daemon), seen, "{receipt:#}");
     assert_eq!(receipt["containment"], json!(["tree"]), "{receipt:#}");
     assert!(rows(&receipt, "notes").any(|note| note.as_str().unwrap().contains("warden was gone")), "{receipt:#}");
     bystanders.assert_untouched();
-    world.ledger.signal("daemon", Signal::KILL);
+    if !seen {
+        world.ledger.signal("daemon", Signal::KILL);
+    }
     world.ledger.await_empty();
 }
 
 fn a_daemon_that_nothing_links(host: Host) {
-    nothing_links_it(host, &[], &[]);
+    nothing_links_it(host, &[], &[], false);
+    nothing_links_it(host, &[], &[], true);
 }
 
 fn a_daemon_that_nothing_links_and_is_alone(host: Host) {
-    nothing_links_it(host, &[], &["root", "child"]);
+    nothing_links_it(host, &[], &["root", "child"], false);
+    nothing_links_it(host, &[], &["root", "child"], true);
 }
 
 fn a_daemon_that_nothing_links_and_was_alone(host: Host) {
-    nothing_links_it(host, &["root", "child"], &[]);
+    nothing_links_it(host, &["root", "child"], &[], false);
+    nothing_links_it(host, &["root", "child"], &[], true);
 }
 
 /// It is killed while the stop waits: what it would have seen, nobody has.

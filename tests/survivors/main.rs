@@ -23,10 +23,10 @@
 //! | 13 | a program that signals is run | `house::words::no_program_is_run_that_signals` |
 //! | 14 | records name the own group, 0, 1 or -1 | `tethers::a_record_of_ourselves_ends_nobody`, the table of `tethers`, `lifecycle::tether` |
 //! | 15 | EPERM is taken for dead | `users::a_descendant_that_became_root`, `lifecycle::kill::tests::init_exists_for_everybody` |
-//! | 16 | a stop of something dead fails | `faults::what_has_ended_is_stopped_twice` |
+//! | 16 | a stop of something dead fails | `faults::what_has_ended_is_stopped_twice`, `leftovers::what_was_stopped_stays_stopped` |
 //! | 17 | a reused pid is signalled | `reuse`, the table of `tethers` |
 //! | 18 | a sweep takes somebody else's sessions | `faults::a_sweep_takes_nobody_elses_sessions` |
-//! | 19 | an error of tmux is taken for an absence | `tmux::a_server_that_is_stopped`, `tmux::a_server_whose_socket_was_deleted`, `chaos::a_tmux_on_path_that_is_broken` |
+//! | 19 | an error of tmux is taken for an absence | `tmux::a_server_that_is_stopped`, `tmux::a_server_whose_socket_was_deleted`, `chaos::a_tmux_on_path_that_is_broken`, `leftovers::a_socket_that_is_gone_is_no_absence` |
 //! | 19 | a look or a stop brings the tmux server down | `watched`, `tmux::relay_tests` in the library |
 //! | 20 | a free port is taken for proof | `faults::a_free_port_is_no_proof`, `ports::inherited_by_an_escapee` |
 //! | 21 | a stop that cannot finish does not say why | `users::a_descendant_that_became_root`, `users::a_descendant_that_became_root_and_no_manager` |
@@ -44,9 +44,9 @@
 //! | 41 | a ceiling of NaN, inf, 0 or less is taken; identities are tried on ourselves | `contract::errors`, `contract::upkeep::a_ceiling_can_be_moved`, the table of `tethers`; `reuse` tries real second processes |
 //! | 42 | unknown is taken for dead | `lifecycle::reap::tests::the_whole_table_keeps_the_two_promises` |
 //! | 42 | a record of another namespace or a newer schema is deleted | the table of `tethers`, `clock::another_time_namespace_is_not_ours_to_judge` |
-//! | 42 | a process runs before it is recorded | `failpoints`, `kills::killed_at_any_moment_everybody_is_accounted_for` |
+//! | 42 | a process runs before it is recorded | `failpoints`, `gate`, `kills::killed_at_any_moment_everybody_is_accounted_for` |
 //! | 42 | a list ignores who lives | `crash::the_manager_of_tmux_sessions_is_killed` |
-//! | 43 | orphans pile up unnamed | `faults::orphans_are_named_with_age_and_memory` |
+//! | 43 | orphans pile up unnamed | `faults::orphans_are_named_with_age_and_memory`, `leftovers::who_outlives_the_leader_is_an_orphan` |
 
 #![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests hold their own oracles")]
 
@@ -66,6 +66,7 @@ mod gate;
 mod hidden;
 mod journal;
 mod kills;
+mod leftovers;
 mod lost_records;
 mod matrix;
 mod old_kernels;

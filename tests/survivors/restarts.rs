@@ -166,7 +166,7 @@ fn it_is_given_up(host: Host) {
     let waited = batch.ok(json!({ "cmd": "wait", "session": session.id, "for": "exit", "timeout_s": 20 }));
     assert_eq!((&waited["phase"], &waited["exit_code"]), (&json!("failed"), &json!(3)), "{waited}");
     let row = row(&world, &session);
-    assert_eq!(row["detail"], "exit status 3; given up after 8 restarts", "{row}");
+    assert_eq!(row["detail"], "exit status 3; given up after 8 restarts; 2 processes of it live on", "{row}");
     let receipt = batch.stop(&session.id);
     assert_eq!(receipt["dead"], true, "{receipt:#}");
     assert_stays_ended(&world, &session, 1);

@@ -40,6 +40,10 @@ struct Place {
     window: WindowId,
 }
 
+/// What stands around a paste, as the screen hands it on.
+const PASTE_BEGIN: &[u8] = b"\x1b[200~";
+const PASTE_END: &[u8] = b"\x1b[201~";
+
 impl TmuxView {
     /// Attaches to a pane's session; `screen` shows the pane from then on, and `changed` is called whenever
     /// it does, with whether the bell rang.
@@ -68,9 +72,14 @@ impl TmuxView {
     }
 
     pub(super) fn type_bytes(&mut self, bytes: &[u8]) {
+        let pasted = bytes.strip_prefix(PASTE_BEGIN).and_then(|rest| rest.strip_suffix(PASTE_END));
         if let Some(client) = self.shared.lock().as_mut() {
             // A server that takes nothing more has a mebibyte to read first.
-            drop(client.type_bytes(self.place.pane, bytes));
+            drop(match pasted {
+                Some(text) if !text.is_empty() => client.paste(self.place.pane, text),
+                Some(_) => Ok(()),
+                None => client.type_bytes(self.place.pane, bytes),
+            });
         }
     }
 

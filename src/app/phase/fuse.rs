@@ -107,13 +107,15 @@ fn working(seen: &Seen, silent: bool, quiet: bool) -> Progress {
         Some(several) if several > 1 => words.push(format!("{several} requests")),
         Some(_) | None => {}
     }
-    words.extend(seen.tokens_per_s.map(|speed| format!("{speed:.1} tok/s")));
+    // What the last request had is no speed of a server that has none.
+    let tokens_per_s = seen.tokens_per_s.filter(|_| phase == Phase::Ready);
+    words.extend(tokens_per_s.map(|speed| format!("{speed:.1} tok/s")));
     // A router, or Ollama, that loads one more model.
     if matches!(seen.phase, Some(Phase::Downloading | Phase::Loading)) {
         words.extend(seen.detail.clone());
     }
     let detail = (!words.is_empty()).then(|| words.join(", "));
-    Progress { phase, percent: None, detail, tokens_per_s: seen.tokens_per_s, requests: seen.requests }
+    Progress { phase, percent: None, detail, tokens_per_s, requests: seen.requests }
 }
 
 #[cfg(test)]
@@ -167,7 +169,7 @@ mod tests {
         };
         check(&seen(Some(2), Some(31.26)), Phase::Ready, Some("2 requests, 31.3 tok/s"));
         check(&seen(Some(1), None), Phase::Ready, Some("1 request"));
-        check(&seen(Some(0), Some(5.0)), Phase::Idle, Some("5.0 tok/s"));
+        check(&seen(Some(0), Some(5.0)), Phase::Idle, None);
         check(&seen(Some(0), None), Phase::Idle, None);
         let between = fuse(Readiness::Probe, &seen(Some(0), None), &Probed::Ready, Phase::Ready, false);
         assert_eq!(between.phase, Phase::Ready);

@@ -116,7 +116,7 @@ fn tidy(runtime_dir: &Path) {
                 refused.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
             }
             // A door is open for seconds; whoever knocks is taken for the one that is expected.
-            Some(b'g' | b'r') => age > Duration::from_secs(86_400),
+            Some(b'g' | b'r') => age > Duration::from_secs(600),
             _ => false,
         };
         if left {

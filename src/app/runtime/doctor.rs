@@ -53,7 +53,10 @@ impl Inner {
                     format!("if it is stopped: kill -CONT {pid}"),
                 ),
             },
-            Probe::Absent => ok("tmux server", format!("none yet on {socket}")),
+            Probe::Absent => match self.lost_server() {
+                Some(why) => fail("tmux server", why, "do that before anything is launched in tmux"),
+                None => ok("tmux server", format!("none yet on {socket}")),
+            },
             Probe::Stale => ok("tmux server", format!("none; {socket} is left of an old one")),
             Probe::Unreadable(reason) => {
                 fail("tmux server", reason, "mend the owner and mode of the socket's directory")

@@ -45,8 +45,10 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Failed, message));
         }
         let launched = self.launch(&request)?;
-        // The new one stands for the old one.
-        self.dismiss(&session);
+        // The new one stands for the old one, unless somebody was left alive on purpose: they must still be found.
+        if session.state().settled {
+            self.dismiss(&session);
+        }
         Ok(Answer::Restarted { receipt: Box::new(receipt), launched })
     }
 

@@ -136,10 +136,19 @@ pub(super) fn cgroup(inspector: &Inspector) -> Check {
             WAY_OUT,
         );
     }
-    // The root of the hierarchy has neither file (cgroups(7)).
-    let has = |name: &str| if path.join(name).exists() { "with" } else { "without" };
-    let (kill, freeze) = (has("cgroup.kill"), has("cgroup.freeze"));
-    ok("cgroup", format!("{shown} is delegated to us, {kill} cgroup.kill, {freeze} cgroup.freeze"))
+    // The root of the hierarchy has neither file (cgroups(7)); what is below it tells.
+    let below = std::fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let below = below.filter(|path| path.is_dir()).find(|path| path.join("cgroup.procs").exists());
+    let has = |name: &str| {
+        let is_there = |path: &Path| path.join(name).exists();
+        match below.as_deref().map(is_there) {
+            _ if is_there(&path) => format!("with {name}"),
+            Some(true) => format!("with {name}"),
+            Some(false) => format!("without {name}"),
+            None => format!("nobody can tell whether with {name}"),
+        }
+    };
+    ok("cgroup", format!("{shown} is delegated to us, {}, {}", has("cgroup.kill"), has("cgroup.freeze")))
 }
 
 /// Says on which clock and in which namespaces identities and ceilings are read.

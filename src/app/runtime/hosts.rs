@@ -86,6 +86,7 @@ impl Host for SessionHost<'_> {
         self.running_panes = panes.len();
         let mut scope = self.tether.scope(panes);
         scope.report_escapees &= !self.end_escapees;
+        scope.known.extend(self.session.remembered());
         Ok(scope)
     }
 
@@ -216,6 +217,28 @@ pub(super) fn server_state(inner: &Inner, record: &TmuxRecord) -> ServerState {
         (_, VerdictKind::Unverifiable) => {
             ServerState::Unknown(format!("the identity of its tmux server {} cannot be verified", record.server.pid))
         }
+    }
+}
+
+/// Says what keeps the tmux server of a record from being asked, where that is plain to see without asking it.
+pub(super) fn server_trouble(inner: &Inner, record: &TmuxRecord) -> Option<String> {
+    let pid = record.server.pid;
+    let stopped = inner.inspector.facts(pid).ok().flatten().is_some_and(|facts| facts.state == 'T');
+    match server_state(inner, record) {
+        ServerState::Unknown(why) => Some(why),
+        ServerState::There(_) if stopped => {
+            Some(format!("its tmux server {pid} is stopped; `kill -CONT {pid}` lets it go on"))
+        }
+        ServerState::There(_) | ServerState::Gone => None,
+    }
+}
+
+/// Says so where the server of a record lives and its socket is gone.
+pub(super) fn server_lost(inner: &Inner, record: &TmuxRecord) -> Option<String> {
+    let gone = matches!(server_of(inner, record).probe(), Probe::Absent | Probe::Stale);
+    match server_state(inner, record) {
+        ServerState::Unknown(why) if gone => Some(why),
+        ServerState::Unknown(_) | ServerState::There(_) | ServerState::Gone => None,
     }
 }
 

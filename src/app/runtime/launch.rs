@@ -145,6 +145,10 @@ impl Inner {
         plan: &Plan,
         request: &LaunchRequest,
     ) -> Result<(Launched, Arc<Session>), AppError> {
+        if let Some(why) = self.lost_server() {
+            let why = why.trim_start_matches("its ");
+            return Err(AppError::new(ErrorKind::Unverifiable, format!("nothing was launched: the {why}")));
+        }
         let gate = Gate::open(&self.paths.runtime_dir).map_err(|error| gate_error(&error))?;
         let new = NewSession {
             name: plan.id.clone(),

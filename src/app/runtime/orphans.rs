@@ -61,6 +61,9 @@ impl Inner {
                         end_escapees: only.is_some(),
                         ..How::default()
                     };
+                    // Whoever is verified may be ended at a person's word; a start leaves them to it.
+                    let verified = decision == Decision::Failed && self.view(&tether).held;
+                    let decision = if verified { Decision::TearDown } else { decision };
                     match self.reap_shown(&session, decision, how, &mut report, &mut swept) {
                         Ok(()) => {}
                         Err(error) if only.is_some() => return Err(error),
@@ -206,7 +209,8 @@ impl Inner {
             let by_us = !tether.adopted || tether.adoption.is_some();
             !tether.captured.is_empty() && by_us && self.store.lock(&tether.session, Duration::ZERO).is_ok()
         };
-        tether.last.is_some() || interrupted()
+        // Of whom its warden has left nobody nothing is left behind.
+        tether.last.as_ref().is_some_and(|last| last.verdict != VerdictKind::Gone) || interrupted()
     }
 
     fn left_of(session: &Session) -> Vec<ProcessRow> {

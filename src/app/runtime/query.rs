@@ -1,5 +1,6 @@
 //! Questions and typing: list, tree, screen, logs, send, resize, hello.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
@@ -8,14 +9,14 @@ use serde_json::json;
 
 use super::Inner;
 use super::adopted::only_ours;
-use super::hosts::{panes, server_of};
+use super::hosts::{panes, server_lost, server_of, server_trouble};
 use super::launch::tmux;
 use super::session::{Session, State};
 use super::stopper::containment;
 use super::tasks::{ASKED, OWNER};
 use crate::app::command::{Answer, ScreenText};
 use crate::app::config::Config;
-use crate::app::contract::{HostKind, SessionRow, Tree};
+use crate::app::contract::{HostKind, Phase, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::journal::Entries;
@@ -75,8 +76,30 @@ impl Inner {
         }
         self.look_at_phases();
         self.look_at_gpus_once();
-        let rows = all.iter().map(|session| self.session_row(session));
-        rows.chain(self.queued_rows()).chain(self.idle_rows()).collect()
+        let mut servers = BTreeMap::new();
+        let mut troubled = |session: &Arc<Session>, row: &mut SessionRow| {
+            let Some(record) = session.tether().tmux.filter(|_| !row.phase.is_over()) else { return };
+            let key = (record.socket.clone(), record.server.pid);
+            let trouble = servers.entry(key).or_insert_with(|| server_trouble(self, &record));
+            if let Some(why) = trouble.clone() {
+                (row.phase, row.detail) = (Phase::Unverifiable, Some(why));
+            }
+        };
+        let rows = all.iter().map(|session| {
+            let mut row = self.session_row(session);
+            troubled(session, &mut row);
+            row
+        });
+        rows.collect::<Vec<_>>().into_iter().chain(self.queued_rows()).chain(self.idle_rows()).collect()
+    }
+
+    /// Says so where a tmux server of ours lives at our socket's place, and the socket does not lead to it: another server
+    /// there would keep it from being reached for good.
+    pub(super) fn lost_server(&self) -> Option<String> {
+        let ours = self.server.socket_path().to_string_lossy().into_owned();
+        let sessions = self.all().into_iter().filter(|session| !session.state().settled);
+        let mut records = sessions.filter_map(|session| session.tether().tmux).filter(|record| record.socket == ours);
+        records.find_map(|record| server_lost(self, &record))
     }
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {
@@ -95,6 +118,13 @@ impl Inner {
         // Of whom was left the last word holds as long as somebody is.
         let last = tether.last.as_ref().filter(|last| last.verdict == VerdictKind::Gone || live().next().is_some());
         let last = last.map(|last| last.reason.clone());
+        let alive = live().count();
+        // Seen after the end of its first process, which was looked at with them.
+        let outlives = over && !state.settled && state.sample.workload == Some(VerdictKind::Gone) && alive > 0;
+        let living = (outlives && last.is_none()).then(|| match alive {
+            1 => "1 process of it lives on".to_owned(),
+            _ => format!("{alive} processes of it live on"),
+        });
         let old = (state.borrowed && !state.settled).then(|| self.old_task()).flatten();
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
@@ -107,7 +137,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: [old, detail, restarts, adoption, stranger, last]
+            detail: [old, detail, restarts, adoption, stranger, last, living]
                 .into_iter()
                 .flatten()
                 .reduce(|a, b| format!("{a}; {b}")),
@@ -504,7 +534,7 @@ impl super::Runtime {
     /// Returns a number for each session that is another one when it has printed: a look at each log, whatever it prints.
     /// What others have launched has no log, and the number that `hear_guests` heard last. One without either
     /// is not there.
-    pub fn printed(&self) -> std::collections::BTreeMap<String, u64> {
+    pub fn printed(&self) -> BTreeMap<String, u64> {
         let printed = |id: &str| {
             let since = self.inner.store.log_written(id)?.duration_since(std::time::UNIX_EPOCH).ok()?;
             u64::try_from(since.as_nanos()).ok()

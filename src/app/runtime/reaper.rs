@@ -23,6 +23,7 @@ use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::rows::marked;
 use crate::lifecycle::store::read_json;
 use crate::lifecycle::tether::{ExitRecord, Last, Tether};
+use crate::lifecycle::tree::{Depth, capture};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// Time between two sweeps of a long-lived manager.
@@ -73,7 +74,12 @@ impl Swept {
     /// Returns everything that is to be told at a start.
     pub(super) fn told(self) -> Vec<End> {
         let by_us = self.receipts.into_iter().map(|receipt| {
-            let text = format!("left by an earlier run; {}", receipt.end());
+            let by_warden = receipt.notes.first().is_some_and(|note| note.starts_with("ended by its warden"));
+            let text = if by_warden {
+                told_end(true, Some(&receipt), None, None)
+            } else {
+                format!("left by an earlier run; {}", receipt.end())
+            };
             End { session: receipt.session, text }
         });
         by_us.chain(self.ended).collect()
@@ -122,8 +128,16 @@ impl Inner {
                     let text = self.how_it_ended(&tether, view.same_boot);
                     match self.reap_one(&session, other, How::default(), &mut report, &mut swept.receipts) {
                         // What this run has launched itself was told when it ended.
-                        Ok(()) if self.lock().by_id.contains_key(&session.id) || tether.spawner == self.me => {}
-                        Ok(()) => swept.ended.push(End { session: session.id.clone(), text }),
+                        Ok(()) if tether.spawner == self.me => {}
+                        Ok(()) => {
+                            // Where only the host was left to be closed, the end is the earlier one.
+                            let own = |receipt: &Receipt| receipt.session == session.id && receipt.found_nobody();
+                            let closed = swept.receipts.iter().any(own);
+                            swept.receipts.retain(|receipt| !own(receipt));
+                            if closed || !self.lock().by_id.contains_key(&session.id) {
+                                swept.ended.push(End { session: session.id.clone(), text });
+                            }
+                        }
                         Err(error) => {
                             tracing::warn!(session = session.id, %error, "a record could not be swept");
                             report.unverifiable += 1;
@@ -250,7 +264,7 @@ impl Inner {
             .find(|left| left.row.verdict != VerdictKind::Gone)
             .map(|left| left.row.pid);
         if let Some(pid) = left {
-            return Err(refuse(format!("pid {pid} of it lives; `sweep` or `orphans --reap` ends it")));
+            return Err(refuse(format!("pid {pid} of it lives; `orphans --reap {}` ends it", session.id)));
         }
         if !session.state().settled && session.host == HostKind::Tmux && self.host_is_open(&session) {
             return Err(refuse("its tmux session is still open; stop it first".into()));
@@ -293,6 +307,8 @@ impl Inner {
             interrupted: tether.stopping && !tether.captured.is_empty(),
             settled: tether.is_settled(),
             populated: left && self.is_populated(tether, workload),
+            held: left && self.holds_somebody(tether),
+            ended: tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone),
         }
     }
 
@@ -305,6 +321,16 @@ impl Inner {
             let reused = workload == VerdictKind::Foreign && (facts.pid == own || facts.pgid == own.raw());
             !facts.ended() && !reused && (facts.pgid == tether.workload.pgid || facts.sid == tether.workload.sid)
         })
+    }
+
+    /// Tells whether verified members of a session live whose workload is gone. In the pause before a restart nobody is
+    /// left behind.
+    fn holds_somebody(&self, tether: &Tether) -> bool {
+        let pauses = tether.restarts.as_ref().is_some_and(|restarts| restarts.next_at.is_some());
+        !pauses && {
+            let captured = capture(&tether.scope(Vec::new()), Depth::Trees, &guard(self, tether), &self.inspector);
+            captured.to_end().any(|member| !member.pinned.has_ended(&self.inspector))
+        }
     }
 
     /// Returns which sessions were ended while nobody watched, and forgets what was kept to say so.

@@ -237,7 +237,9 @@ impl Inner {
         };
         let guard: Guard = guard(self, &tether);
         let depth = if self.inspector.kind() == InspectorKind::Procfs { Depth::Host } else { Depth::Trees };
-        let mut captured = capture(&tether.scope(panes), depth, &guard, &self.inspector);
+        let mut scope = tether.scope(panes);
+        scope.known.extend(session.remembered());
+        let mut captured = capture(&scope, depth, &guard, &self.inspector);
         if let Some(panes) = &adopted {
             panes.add_strangers(&mut captured);
         }

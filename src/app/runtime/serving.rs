@@ -65,6 +65,8 @@ struct Work {
     /// Requests that had begun at the last look, and when one was last seen.
     begun_requests: u64,
     busy: Option<Instant>,
+    /// When the log was last written to, as far as that can be said.
+    written: Option<Instant>,
 }
 
 impl Serving {
@@ -98,6 +100,8 @@ impl Work {
         let Ok(mut file) = regular::open(path) else { return };
         let Ok(metadata) = file.metadata() else { return };
         let (length, inode) = (metadata.len(), metadata.ino());
+        let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
+        self.written = age.and_then(|age| Instant::now().checked_sub(age));
         if length < self.read || inode != self.inode {
             // It was turned over.
             (self.read, self.inode) = (0, inode);
@@ -126,7 +130,9 @@ impl Work {
     fn is_quiet(&mut self, now: Instant) -> bool {
         let seen = self.detector.seen();
         if seen.begun != self.begun_requests || seen.requests.is_some_and(|requests| requests > 0) {
-            (self.begun_requests, self.busy) = (seen.begun, Some(now));
+            // What is read for the first time may be long over.
+            let busy = if seen.requests == Some(0) { self.written.unwrap_or(now).min(now) } else { now };
+            (self.begun_requests, self.busy) = (seen.begun, Some(busy));
         }
         self.busy.is_none_or(|busy| now.duration_since(busy) >= QUIET)
     }
@@ -206,6 +212,7 @@ impl Inner {
             own_port: None,
             begun_requests: 0,
             busy: None,
+            written: None,
         };
         session.state().progress = Progress::of(begun);
         drop(session.serving.set(Serving { readiness, served, command, scripted, question, work: Mutex::new(work) }));
@@ -423,6 +430,7 @@ mod tests {
             own_port: None,
             begun_requests: 0,
             busy: None,
+            written: None,
         }
     }
 
@@ -458,6 +466,17 @@ mod tests {
         assert!(!work.is_quiet(begun));
         assert!(!work.is_quiet(begun + QUIET / 2));
         assert!(work.is_quiet(begun + QUIET));
+        // Read from a log that nobody has written to for a minute.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("serve-00000000.log");
+        let lines = "launch_slot_: id  3 | task 0 | processing task\nslot release: id  3 | stop processing\n";
+        fs::write(&path, lines).unwrap();
+        let ago = std::time::SystemTime::now() - Duration::from_secs(60);
+        File::options().append(true).open(&path).unwrap().set_modified(ago).unwrap();
+        let mut work = self::work();
+        work.read_log(&path);
+        assert_eq!(work.detector.seen().requests, Some(0));
+        assert!(work.is_quiet(Instant::now()));
     }
 
     #[test]

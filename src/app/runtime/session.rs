@@ -12,7 +12,7 @@ use crate::app::phase::{Diagnosis, Progress, Readiness};
 use crate::lifecycle::hold::Hold;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::kill::OwnChild;
-use crate::lifecycle::receipt::{ProcessRow, Receipt};
+use crate::lifecycle::receipt::{Membership, ProcessRow, Receipt};
 use crate::lifecycle::tether::{ExitRecord, Tether};
 use crate::lifecycle::tree::{Captured, Followed};
 use crate::lifecycle::verdict::VerdictKind;
@@ -258,6 +258,18 @@ impl Session {
         self.state().phase()
     }
 
+    /// Returns the members that were seen while its warden was there, which it is not any more: nothing but their
+    /// identities links them to the session, and that is enough.
+    pub(super) fn remembered(&self) -> Vec<(Identity, BTreeSet<Membership>)> {
+        let state = self.state();
+        if state.tether.warden.is_none() || state.sees_warden() {
+            return Vec::new();
+        }
+        let alive = |sampled: &&Sampled| sampled.row.verdict == VerdictKind::Owned && !sampled.escapee;
+        let rows = state.sample.rows.iter().filter(|(_, sampled)| alive(sampled));
+        rows.map(|(identity, sampled)| (identity.clone(), sampled.row.membership.iter().copied().collect())).collect()
+    }
+
     /// Tells whether it can come to be ready.
     pub(super) fn has_readiness(&self) -> bool {
         self.serving.get().is_some_and(|serving| serving.readiness != Readiness::Unknown)
@@ -297,6 +309,10 @@ impl State {
         let stopped =
             |receipt: &Receipt| receipt.dead == Some(true) && (!receipt.signals.is_empty() || self.exit.is_none());
         if self.receipt.as_ref().is_some_and(stopped) {
+            return (Phase::Exited, Some("stopped".into()));
+        }
+        // As an earlier run has left it.
+        if self.receipt.is_none() && self.over && self.tether.is_settled() {
             return (Phase::Exited, Some("stopped".into()));
         }
         if self.elsewhere {

@@ -235,9 +235,10 @@ impl Inner {
                 had.ports = self.own_stop(session, &tether, &mut notes);
             }
         }
-        let recorded = self.store.tether_path(&session.id).exists();
         let guard = guard(self, &tether);
-        let mut containment = self.containment(session, &tether);
+        let recorded = self.store.tether_path(&session.id).exists();
+        // Whoever has ended it meanwhile has said what held.
+        let mut containment = if recorded { self.containment(session, &tether) } else { tether.containment.clone() };
         let lost = tether.containment.iter().filter(|held| !containment.contains(held));
         notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
         let mut host = SessionHost {
@@ -273,7 +274,7 @@ impl Inner {
         if !how.dry_run && !receipt.host_closed {
             host.release();
         }
-        if !how.dry_run {
+        if !how.dry_run && recorded {
             // One that was killed meanwhile has not seen the end.
             let held = self.containment(session, &host.tether);
             let lost = containment.extract_if(.., |how| !held.contains(how)).collect::<Vec<_>>();
@@ -296,9 +297,9 @@ impl Inner {
             // Somebody else has ended it: its warden, or another manager. What they observed is the answer.
             let earlier = read_json::<Receipt>(&self.store.receipt_path(&session.id)).ok().flatten();
             if let Some(earlier) = earlier.filter(|_| session.state().receipt.is_none()) {
-                let notes = std::mem::replace(&mut receipt, earlier).notes;
+                let Receipt { notes, host_closed, .. } = std::mem::replace(&mut receipt, earlier);
                 receipt.notes.extend(notes);
-                receipt.host_closed = true;
+                receipt.host_closed = host_closed;
                 told = true;
             }
         }
@@ -483,7 +484,11 @@ impl Inner {
             state.tether = tether;
             state.settled = clean;
             state.over |= clean;
-            state.receipt = Some(receipt.clone());
+            // Another stop of what was dead by then changes nothing of what happened.
+            let again = receipt.signals.is_empty() && state.receipt.as_ref().is_some_and(|one| one.dead == Some(true));
+            if !again {
+                state.receipt = Some(receipt.clone());
+            }
         }
         if clean && receipt.kept.is_empty() {
             self.forget_private_tmux(&session.id);

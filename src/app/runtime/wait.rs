@@ -155,5 +155,7 @@ fn failed(session: &Arc<Session>, why: &str) -> AppError {
     let more = detail.filter(|detail| detail != why).map(|detail| format!(", {detail}")).unwrap_or_default();
     let way_out = session.state().diagnosis.as_ref().and_then(|diagnosis| diagnosis.suggestion.clone());
     let way_out = way_out.map(|suggestion| format!("; {}", suggestion.text)).unwrap_or_default();
-    AppError::new(ErrorKind::Failed, format!("{} is {}{more}: {why}{way_out}", session.id, phase.name()))
+    let verb = if phase.is_over() { "has" } else { "is" };
+    let why = if why.is_empty() { "there is nothing to wait for any more" } else { why };
+    AppError::new(ErrorKind::Failed, format!("{} {verb} {}{more}: {why}{way_out}", session.id, phase.name()))
 }

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal as S;
 use rustix::fs::{Mode, OFlags};
 use rustix::process as p;
 
-use super::keeper::{Below, Keeper, journal};
+use super::keeper::{Below, Keeper, containment, journal};
 use super::wire::{Outcome, Workspace, receive, send};
 use super::{HostStage, TRAMPOLINE, usher};
 use crate::lifecycle::authority::{Pin, Pinned};
@@ -185,10 +185,12 @@ impl Keeper {
             hold: None,
             end_kept: &[],
         };
-        let scope = tether.scope(Vec::new());
+        let (scope, containment) = (tether.scope(Vec::new()), containment(Some(tether)));
         let mut below = Below { name: self.host.name(), scope, store: Some(store), tether: Some(tether.clone()) };
         let mut receipt =
             stop(&order, &mut below, &guard, &inspector, &mut |_| {}).map_err(|refusal| unable(&refusal))?;
+        // Its host stays: the next run is to have it.
+        (receipt.containment, receipt.host_closed) = (containment, false);
         if !receipt.outcomes.is_empty() || receipt.dead != Some(true) {
             journal(store, Act::Restart, &mut receipt);
         }

@@ -23,6 +23,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::journal::{Act, By};
+use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Host, Order, stop};
@@ -387,6 +388,7 @@ impl Keeper {
         let ladder = known.map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
         let scope = known.map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
         let recorded = tether.is_some();
+        let containment = containment(known);
         let order = Order {
             session: &self.orders.session,
             ladder,
@@ -401,13 +403,17 @@ impl Keeper {
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
         let left = self.left_of(&receipt, cause);
         receipt.notes.insert(0, format!("ended by its warden: {cause}"));
+        receipt.containment = containment;
+        // Whoever holds the terminal, or knows tmux, closes the host.
+        receipt.host_closed = self.host == HostStage::Pty && self.manager.is_none();
         // Without a record, and with nobody there, nothing was ended.
         if let Some(store) = store.filter(|_| recorded || !receipt.captured.is_empty()) {
-            journal(store, Act::Stop, &mut receipt);
+            let is_written = journal(store, Act::Stop, &mut receipt);
             write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
             match (left, below.tether) {
-                // A record that could not be read stays as it is.
+                // A record that could not be read stays as it is; so does one whose end nobody could write down.
                 (_, None) => {}
+                (None, Some(_)) if !is_written => {}
                 (None, Some(_)) => drop(store.remove(&self.orders.session)),
                 (Some(why), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
@@ -428,9 +434,8 @@ impl Keeper {
             let (verdict, reason) = receipt.why_left();
             return Some((verdict, format!("{reason}; its warden had to end it: {cause}")));
         }
-        // A tmux session with its dead pane may still be open; whoever knows tmux closes it and the record.
-        let open = self.host == HostStage::Tmux && self.front.is_some();
-        open.then(|| (VerdictKind::Gone, format!("ended by its warden: {cause}")))
+        // A tmux session with a dead pane may still be open; whoever knows tmux closes it and the record.
+        (self.host == HostStage::Tmux).then(|| (VerdictKind::Gone, format!("ended by its warden: {cause}")))
     }
 
     /// The tree is empty, which is said where it was not before. A PTY session whose owner lives is settled by the owner.
@@ -446,11 +451,20 @@ impl Keeper {
     }
 }
 
-/// Writes a receipt into the journal; one that cannot be written says so itself.
-pub(super) fn journal(store: &Store, act: Act, receipt: &mut Receipt) {
-    if let Err(error) = store.journal().append(By::Warden, act, receipt) {
+/// Writes a receipt into the journal; one that cannot be written says so itself. Tells whether it was.
+pub(super) fn journal(store: &Store, act: Act, receipt: &mut Receipt) -> bool {
+    let written = store.journal().append(By::Warden, act, receipt);
+    if let Err(error) = &written {
         receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
     }
+    written.is_ok()
+}
+
+/// Returns the containments that hold while the warden itself ends what is below it.
+pub(super) fn containment(tether: Option<&Tether>) -> Vec<String> {
+    let Some(tether) = tether else { return ["tree", "warden"].map(str::to_owned).to_vec() };
+    let holds = |how: &&String| *how != "cgroup" || tether.cgroup.as_ref().and_then(Leaf::open).is_some();
+    tether.containment.iter().filter(holds).cloned().collect()
 }
 
 /// Everything below ourselves.

@@ -31,6 +31,7 @@ use super::theme::Tone;
 use super::view;
 use super::view::layout::layout;
 use crate::app::command::Command;
+use crate::app::contract::HostKind;
 
 /// Takes in one event and returns what is asked for because of it.
 pub fn update(model: &mut Model, event: UiEvent, now: Instant) -> Vec<Effect> {
@@ -175,7 +176,9 @@ impl Turn<'_> {
     fn paste(&mut self, text: &str) {
         match self.model.context() {
             Context::Terminal => {
-                if let Some(modes) = self.model.modes().copied() {
+                if let Some(mut modes) = self.model.modes().copied() {
+                    // Whether its program has asked for brackets only tmux knows for sure, and takes them off again.
+                    modes.bracketed_paste |= self.model.current().is_some_and(|row| row.host == HostKind::Tmux);
                     let bytes = input::paste(text, modes);
                     self.type_bytes(bytes);
                     self.type_into_others(&Typed::Paste(text.to_owned()));
