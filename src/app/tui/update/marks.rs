@@ -130,27 +130,38 @@ impl Turn<'_> {
         let (session, why) = match event {
             Event::Attention { session, reason, .. } => (session, reason.clone()),
             Event::Survivor { session, pid, .. } => (session, format!("{pid} survived a stop")),
-            Event::Phase { session, phase: Phase::Failed, detail } => {
+            Event::Phase { session, phase: Phase::Failed, detail } if !self.model.news.knows(session) => {
                 (session, detail.clone().unwrap_or_else(|| "has failed".to_owned()))
             }
-            Event::Exited { session, .. }
-                if !self.model.acting.contains(session) && !is_asked_to_end(session, &self.model.sessions) =>
-            {
-                self.model.news.end(session);
-                (session, "has ended".to_owned())
-            }
-            Event::Launched { .. }
-            | Event::Phase { .. }
+            Event::Exited { session, .. } => return self.end(session),
+            Event::Launched { session, .. } => return self.model.news.begin(session),
+            Event::Phase { .. }
             | Event::Verdict { .. }
             | Event::ProcessNew { .. }
             | Event::ProcessGone { .. }
             | Event::Signal { .. }
-            | Event::Exited { .. }
             | Event::Receipt { .. }
             | Event::Ended { .. }
             | Event::Cookbook { .. }
             | Event::Lagged { .. } => return,
         };
         self.model.attention.insert(session.clone(), why);
+    }
+
+    /// Takes in that a session has ended: news, unless somebody wanted it, or an earlier run has shown it.
+    fn end(&mut self, session: &str) {
+        if self.model.acting.iter().any(|id| id == session) || is_asked_to_end(session, &self.model.sessions) {
+            self.model.news.pass(session);
+        } else if self.model.news.end(session) {
+            self.model.attention.insert(session.to_owned(), "has ended".to_owned());
+        }
+    }
+
+    /// Takes in the sessions that were over when they were seen first. Whether an event tells of their end as well depends
+    /// on who was quicker at the start.
+    pub(super) fn were_over(&mut self, sessions: &[String]) {
+        for session in sessions {
+            self.end(session);
+        }
     }
 }
