@@ -44,6 +44,7 @@ use super::theme::Theme;
 pub use ask::Ask;
 pub(super) use ask::seconds;
 pub use events::Events;
+pub(super) use events::told;
 pub use field::Field;
 pub use filter::Filter;
 pub use form::{Fault, Form, Origin, Slot};
