@@ -481,13 +481,15 @@ impl Model {
         self.tree.deadline().into_iter().chain(self.live.iter().map(Live::deadline)).min()
     }
 
-    /// Returns the last receipt of the selected session, else the last one of all.
+    /// Returns the last receipt of the selected session, else the last one of all. One that found nobody does not take the
+    /// place of one that did.
     pub fn last_receipt(&self) -> Option<&Receipt> {
+        let found = |receipt: &&Receipt| {
+            !(receipt.captured.is_empty() && receipt.signals.is_empty() && receipt.outcomes.is_empty())
+        };
         let mut newest_first = self.receipts.iter().rev();
-        newest_first
-            .clone()
-            .find(|receipt| Some(&receipt.session) == self.selected.as_ref())
-            .or_else(|| newest_first.next())
+        let mut its = newest_first.clone().filter(|receipt| Some(&receipt.session) == self.selected.as_ref());
+        its.clone().find(found).or_else(|| its.next()).or_else(|| newest_first.next())
     }
 
     /// Returns the number of the receipt that was kept last.

@@ -5,6 +5,7 @@ use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending, is_a
 use super::super::seam::{Effect, Ticket, Typed};
 use super::super::theme::Tone;
 use super::Turn;
+use super::keys::ends_nobody;
 use crate::app::command::Command;
 use crate::app::contract::Phase;
 use crate::app::error::AppError;
@@ -53,12 +54,17 @@ impl Turn<'_> {
     /// Opens the preview of an act on all that are marked. Returns whether any is.
     pub(super) fn many(&mut self, act: ManyAct) -> bool {
         let rows = self.model.sessions.rows().iter().filter(|row| self.model.marked.contains(&row.session));
-        let rows: Vec<_> = rows.map(|row| (row.session.clone(), row.name.clone(), row.phase)).collect();
+        let ends_nobody = |row| matches!(act, ManyAct::Act(act) if ends_nobody(self.model, act, row));
+        let rows = rows.map(|row| (row.session.clone(), row.name.clone(), row.phase, ends_nobody(row)));
+        let rows: Vec<_> = rows.collect();
         if rows.is_empty() {
             return false;
         }
-        let items = rows.into_iter().map(|(session, name, phase)| {
+        let items = rows.into_iter().map(|(session, name, phase, ends_nobody)| {
             let (ticket, plan) = match act {
+                ManyAct::Act(_) if ends_nobody => {
+                    (None, Some(Err("it has ended already: nothing is left to stop".to_owned())))
+                }
                 ManyAct::Act(act) => (Some(self.run(act.command(Some(&session), None), Pending::PlanOfMany)), None),
                 ManyAct::Dismiss if phase.is_over() => (None, Some(Ok(Box::default()))),
                 ManyAct::Dismiss => (None, Some(Err(format!("stays: it is {}", phase.name())))),

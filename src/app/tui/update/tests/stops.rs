@@ -383,3 +383,42 @@ fn a_sweep_of_all_sessions_offers_no_choice() {
     let text = bench.draw();
     assert!(text.contains("ssh-agent -D") && !text.contains("[ ]") && !text.contains("[x]"), "{text}");
 }
+
+/// What is over, with nothing left of it, is not stopped again: alone or among others.
+#[test]
+fn what_has_ended_is_not_asked_about_again() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("/build<Enter>");
+    for key in ["x", "X"] {
+        assert!(bench.press(key).is_empty(), "{key}");
+        assert!(bench.model.overlays.is_empty(), "{key}");
+        let said = bench.model.log.notable().map(|line| line.text.clone());
+        assert_eq!(said.as_deref(), Some("build has ended already: nothing is left to stop"));
+    }
+    assert!(bench.press(" x").is_empty(), "one that is marked");
+    let Some(Overlay::Many(many)) = bench.model.overlays.last() else { panic!("no preview") };
+    assert!(many.items.iter().all(|item| matches!(&item.plan, Some(Err(why)) if why.contains("ended already"))));
+    bench.press("<Esc><Esc>");
+    // What a stop has left alive can be stopped, and what has no manager asked about.
+    let mut rows = fixtures::sessions();
+    for row in rows.iter_mut().filter(|row| row.name == "build") {
+        row.processes = 1;
+    }
+    bench.send(UiEvent::Sessions(rows));
+    bench.model.marked.clear();
+    assert_eq!(commands(&bench.press("x")).len(), 1);
+}
+
+#[test]
+fn a_receipt_of_nobody_takes_the_place_of_none() {
+    let mut bench = Bench::full(140, 40);
+    let full = fixtures::clean_receipt();
+    let nobody = Receipt { session: full.session.clone(), dead: Some(true), host_closed: true, ..Receipt::default() };
+    for receipt in [nobody.clone(), full.clone(), Receipt { elapsed_ms: 1, ..nobody.clone() }] {
+        let session = receipt.session.clone();
+        bench.send(UiEvent::Happened(Event::Receipt { session, receipt: Box::new(receipt) }));
+        let last = bench.model.last_receipt();
+        let expected = if bench.model.receipts.len() == 1 { &nobody } else { &full };
+        assert_eq!(last, Some(expected));
+    }
+}
