@@ -51,7 +51,7 @@ pub use form::{Fault, Form, Origin, Slot};
 pub use frozen::Frozen;
 pub(super) use history::Purpose;
 pub use history::{History, Search, Selection};
-pub use live::{Live, Stage};
+pub use live::{Live, Meanwhile, Stage};
 pub(super) use log::is_asked_to_end;
 pub use log::{Log, LogLine};
 pub(in crate::app) use log::{describe, receipt_line};
@@ -239,6 +239,8 @@ pub struct Model {
     pub escape: Chord,
     /// Stops of ours that are under way, as they are seen.
     pub live: Vec<Live>,
+    /// What happened to the sessions whose stop is previewed.
+    pub(super) meanwhile: BTreeMap<String, Meanwhile>,
     /// The sessions with a stop or restart of ours under way.
     pub(super) acting: Vec<String>,
     /// Dialogs that wait until nobody is typing.
@@ -305,6 +307,7 @@ impl Model {
             keys: Keymap::default(),
             escape,
             live: Vec::new(),
+            meanwhile: BTreeMap::new(),
             acting: Vec::new(),
             waiting: VecDeque::new(),
             pending: BTreeMap::new(),

@@ -97,6 +97,7 @@ impl Turn<'_> {
         }
         self.model.overlays.pop();
         self.model.marked.clear();
+        let begun = self.model.live.len();
         for Item { session, name, plan, .. } in many.items {
             match (many.act, plan) {
                 (ManyAct::Dismiss, Some(Ok(_))) => {
@@ -108,6 +109,10 @@ impl Turn<'_> {
                 }
                 (_, Some(Err(_)) | None) => {}
             }
+        }
+        let all = self.model.live.len() - begun;
+        for (place, live) in self.model.live.iter_mut().skip(begun).enumerate() {
+            live.place = (place + 1, all);
         }
     }
 

@@ -6,7 +6,7 @@ use ratatui::style::{Modifier, Style};
 
 use super::super::glyph::{self, WITHIN};
 use super::super::keymap::{Action, Context, name_of};
-use super::super::model::{Model, Overlay, Pane, Reading};
+use super::super::model::{Live, Model, Overlay, Pane, Reading};
 use super::super::theme::{Theme, Tone};
 use super::history;
 use super::human;
@@ -114,12 +114,13 @@ fn is_of_use(model: &Model, action: Action) -> bool {
             Some(Overlay::Events(events)) => events.receipt(&model.log).is_some(),
             _ => true,
         },
-        Action::Hold => match model.overlays.last() {
-            Some(Overlay::Reader(reader)) => {
-                matches!(&reader.reading, Reading::Live(id) if model.live.iter().any(|live| live.session == *id && live.can_hold()))
-            }
-            _ => model.live.iter().any(|live| Some(&live.session) == model.selected.as_ref() && live.can_hold()),
-        },
+        Action::Hold => {
+            let is_open = match model.overlays.last() {
+                Some(Overlay::Reader(reader)) => matches!(reader.reading, Reading::Live(_)),
+                _ => true,
+            };
+            is_open && model.live.iter().any(Live::can_hold)
+        }
         Action::Fix => model.current().is_some_and(|row| row.suggest.is_some()),
         Action::Right | Action::PageDown if model.context() == Context::Form => {
             matches!(model.overlays.last(), Some(Overlay::Form(form)) if !form.offers.list.is_empty())

@@ -78,7 +78,9 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 let name = model.sessions.by_id(session).map_or(session.as_str(), |row| row.name.as_str());
                 let live = model.live.iter().find(|live| live.session == *session);
                 let lines = live.map(|live| live::lines(model, live, width)).unwrap_or_default();
-                (format!("Stopping: {name}"), Tone::Warn, lines, None)
+                let place = live.map(|live| live.place).filter(|(_, all)| *all > 1);
+                let place = place.map(|(place, all)| format!(" ({place} of {all})")).unwrap_or_default();
+                (format!("Stopping: {name}{place}"), Tone::Warn, lines, None)
             }
             Reading::Receipt(r) => {
                 let name = model.sessions.by_id(&r.session).map_or(r.session.as_str(), |row| row.name.as_str());
