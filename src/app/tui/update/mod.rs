@@ -74,7 +74,7 @@ impl Turn<'_> {
                 self.see_gone(&session, &tree);
                 if self.model.selected.as_ref() == Some(&session) {
                     self.model.tree.turn_to(Some(&session));
-                    self.model.tree.replace(tree);
+                    self.model.tree.replace(tree, self.now);
                 }
             }
             UiEvent::Answered { ticket, result } => self.answered(ticket, result),
