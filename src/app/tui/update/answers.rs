@@ -17,6 +17,7 @@ impl Turn<'_> {
         let before = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id));
         let is_new = |row: &&SessionRow| row.phase.is_over() && self.model.sessions.by_id(&row.session).is_none();
         let over: Vec<String> = rows.iter().filter(is_new).map(|row| row.session.clone()).collect();
+        self.follow_restarts(&rows);
         self.model.sessions.replace(rows);
         self.were_over(&over);
         self.model.log.name(&self.model.sessions);
@@ -184,7 +185,7 @@ impl Turn<'_> {
             Ok(Answer::Receipt(receipt)) => self.receipt(*receipt, name),
             Ok(Answer::Restarted { receipt, launched }) => {
                 self.receipt(*receipt, name);
-                self.launched(launched);
+                self.replaced(session.as_deref(), launched);
             }
             Ok(Answer::Orphans(orphans)) => {
                 if orphans.swept.is_empty() {
@@ -222,6 +223,30 @@ impl Turn<'_> {
             self.reveal(launched.session);
         } else {
             self.model.awaited = Some(launched.session);
+        }
+    }
+
+    /// Takes in what was launched in the place of a session: it gets that place in the list.
+    pub(super) fn replaced(&mut self, session: Option<&str>, launched: Launched) {
+        if let Some(session) = session {
+            self.model.sessions.follow(&launched.session, session);
+        }
+        self.launched(launched);
+    }
+
+    /// Gives what is launched in the place of a session that place before the answer tells of it: nothing jumps.
+    fn follow_restarts(&mut self, rows: &[SessionRow]) {
+        let model = &mut *self.model;
+        for pending in model.pending.values() {
+            let (session, name) = match pending {
+                Pending::Act { act: Act::Restart, session: Some(session), name }
+                | Pending::Replace(_, session, name) => (session, name),
+                _ => continue,
+            };
+            let is_heir = |row: &&SessionRow| row.name == *name && model.sessions.by_id(&row.session).is_none();
+            if let Some(heir) = rows.iter().find(is_heir) {
+                model.sessions.follow(&heir.session, session);
+            }
         }
     }
 

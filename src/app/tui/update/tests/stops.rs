@@ -422,3 +422,34 @@ fn a_receipt_of_nobody_takes_the_place_of_none() {
         assert_eq!(last, Some(expected));
     }
 }
+
+/// A restart leaves the session where it stands in its group, whatever comes first: the list, or the answer.
+#[test]
+fn a_restart_keeps_the_place() {
+    for list_first in [false, true] {
+        let mut bench = Bench::full(140, 40);
+        preview(&mut bench, "r");
+        let effects = bench.press("y");
+        let mut rows = fixtures::sessions();
+        for row in rows.iter_mut().filter(|row| row.session == FIRST) {
+            (row.session, row.uptime_s) = ("serve-ffffffff".into(), Some(0.1));
+        }
+        let without = rows.iter().filter(|row| row.session != "serve-ffffffff").cloned().collect();
+        bench.send(UiEvent::Sessions(without));
+        if list_first {
+            bench.send(UiEvent::Sessions(rows.clone()));
+            assert_eq!(bench.model.sessions.position("serve-ffffffff"), Some(0));
+        }
+        let launched = Launched {
+            session: "serve-ffffffff".into(),
+            host: HostKind::Tmux,
+            pid: 9000,
+            start_token: token(9000),
+            tmux: None,
+            notes: Vec::new(),
+        };
+        bench.answer(&effects, Answer::Restarted { receipt: Box::new(fixtures::clean_receipt()), launched });
+        bench.send(UiEvent::Sessions(rows));
+        assert_eq!(bench.model.sessions.position("serve-ffffffff"), Some(0), "{list_first}");
+    }
+}
