@@ -193,6 +193,11 @@ impl Sessions {
         self.orphans.contains_key(id)
     }
 
+    /// Returns what was left alive on purpose of a session, where nobody else is left of it.
+    pub(in super::super) fn kept(&self, id: &str) -> Option<Vec<&str>> {
+        self.orphans.get(id)?.kept()
+    }
+
     /// Takes in which sessions are orphans, and the records that are left alone.
     pub(in super::super) fn replace_orphans(&mut self, orphans: Vec<Orphan>, quarantined: Vec<Quarantined>) {
         self.orphans = orphans.into_iter().map(|orphan| (orphan.row.session.clone(), orphan)).collect();

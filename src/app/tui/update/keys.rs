@@ -16,7 +16,7 @@ use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
 use super::Turn;
 use super::strangers::Stop;
 use crate::app::command::{Command, OrphansRequest};
-use crate::app::contract::{HostKind, SessionRow};
+use crate::app::contract::SessionRow;
 
 /// How quickly the chord must come again to be sent through.
 pub(super) const TWICE: Duration = Duration::from_secs(1);
@@ -407,10 +407,11 @@ pub(super) fn preview_of(
     }
 }
 
-/// Returns the ids of the sessions that end with us: those in a PTY of ours that still run.
+/// Returns the ids of the sessions that end with us: those in a PTY of ours that still run, or of which more is left than
+/// what was left alive on purpose.
 pub(in super::super) fn ending(model: &Model) -> Vec<String> {
     let rows = model.sessions.rows().iter();
-    rows.filter(|row| row.host == HostKind::Pty && row.owner.is_none() && (!row.phase.is_over() || row.processes > 0))
+    rows.filter(|row| row.may_end_with_us() && !(row.phase.is_over() && model.sessions.kept(&row.session).is_some()))
         .map(|row| row.session.clone())
         .collect()
 }
