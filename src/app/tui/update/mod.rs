@@ -132,11 +132,15 @@ impl Turn<'_> {
             Context::Terminal if chord => {
                 self.model.focused = false;
                 self.model.chord_at = Some(self.now);
+                // Whoever has left a terminal moves among the sessions next.
+                if layout(self.model).list.is_some() {
+                    self.model.pane = Pane::List;
+                }
             }
             Context::Terminal => self.type_key(key),
             Context::Panes if chord && left_at.is_some_and(|at| self.now < at + keys::TWICE) => {
                 let chord = press_of(self.model.escape);
-                self.model.focused = true;
+                (self.model.focused, self.model.pane) = (true, Pane::Screen);
                 self.type_key(&chord);
             }
             Context::Panes => self.pane_key(key),
