@@ -374,7 +374,7 @@ impl Turn<'_> {
 
 /// Tells whether a stop would find nobody: the session is over, and nothing of it is left. A task of Cookbook is marked by
 /// its stop all the same.
-pub(super) fn ends_nobody(model: &Model, act: Act, row: &SessionRow) -> bool {
+pub(in super::super) fn ends_nobody(model: &Model, act: Act, row: &SessionRow) -> bool {
     matches!(act, Act::Stop | Act::Force)
         && row.phase.is_over()
         && row.processes == 0

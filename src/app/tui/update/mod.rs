@@ -17,7 +17,7 @@ mod strangers;
 #[cfg(test)]
 mod tests;
 
-pub(super) use keys::ending;
+pub(super) use keys::{ending, ends_nobody};
 
 use std::time::{Duration, Instant};
 
