@@ -221,7 +221,10 @@ fn secrets_and_controls_do_not_come_through() {
 fn a_command_that_was_not_found_is_the_one_that_was_looked_for() {
     let said = |command: &CommandLine, line: &str, code: i32| {
         let found = replay(Server::Other, format!("{line}\n").as_bytes(), usize::MAX).0.cause;
-        Case { command: command.clone(), code: Some(code), found, ..Case::new("x") }.diagnosis().unwrap().detail
+        Case { command: command.clone(), code: Some(code), found, ..Case::new("x") }
+            .diagnosis()
+            .expect("a diagnosis")
+            .detail
     };
     let shell = CommandLine::Argv(["bash", "-c", "exec llama-nope --port 8"].map(str::to_owned).to_vec());
     let script = CommandLine::Argv(vec!["./run.sh".to_owned()]);

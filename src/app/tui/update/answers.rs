@@ -238,10 +238,10 @@ impl Turn<'_> {
     fn follow_restarts(&mut self, rows: &[SessionRow]) {
         let model = &mut *self.model;
         for pending in model.pending.values() {
-            let (session, name) = match pending {
-                Pending::Act { act: Act::Restart, session: Some(session), name }
-                | Pending::Replace(_, session, name) => (session, name),
-                _ => continue,
+            let (Pending::Act { act: Act::Restart, session: Some(session), name } | Pending::Replace(_, session, name)) =
+                pending
+            else {
+                continue;
             };
             let is_heir = |row: &&SessionRow| row.name == *name && model.sessions.by_id(&row.session).is_none();
             if let Some(heir) = rows.iter().find(is_heir) {

@@ -80,10 +80,10 @@ impl Turn<'_> {
         let model = &mut *self.model;
         let mut previewed: BTreeSet<&str> = BTreeSet::new();
         for overlay in model.overlays.iter().chain(&model.waiting) {
-            match overlay {
-                Overlay::Preview(preview) => previewed.extend(preview.session.as_deref()),
-                Overlay::Many(many) => previewed.extend(many.items.iter().map(|item| item.session.as_str())),
-                _ => {}
+            if let Overlay::Preview(preview) = overlay {
+                previewed.extend(preview.session.as_deref());
+            } else if let Overlay::Many(many) = overlay {
+                previewed.extend(many.items.iter().map(|item| item.session.as_str()));
             }
         }
         model.meanwhile.retain(|session, _| previewed.contains(session.as_str()));

@@ -169,9 +169,9 @@ fn each_of_many_stops_says_which_it_is_and_all_are_held_together() {
     let text = after(&mut bench, 400);
     assert!(text.contains("Stopping: qwen-coder-32b (1 of 2)") && text.contains("H holds all"), "{text}");
     let effects = bench.press("H");
-    let asked = |effect: &Effect| match effect {
-        Effect::Run { command: Command::Hold { session, release }, .. } => (session.clone(), *release),
-        other => panic!("{other:?}"),
+    let asked = |effect: &Effect| {
+        let Effect::Run { command: Command::Hold { session, release }, .. } = effect else { panic!("{effect:?}") };
+        (session.clone(), *release)
     };
     let both = ["serve-1a2b3c4d", "serve-00000002"].map(str::to_owned);
     assert_eq!(effects.iter().map(asked).collect::<Vec<_>>(), both.clone().map(|id| (id, None)));
