@@ -390,6 +390,14 @@ pub struct Orphan {
     pub last: Option<Last>,
 }
 
+impl Orphan {
+    /// Returns what was left alive on purpose, where nobody else is left.
+    pub fn kept(&self) -> Option<Vec<&str>> {
+        let kept: Option<Vec<&str>> = self.left.iter().map(|row| row.kept.as_deref()).collect();
+        kept.filter(|kept| !kept.is_empty())
+    }
+}
+
 /// Counters of a sweep of the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReapReport {

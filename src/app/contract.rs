@@ -206,6 +206,14 @@ impl SessionRow {
         if known || head == "stopped" { rest } else { Some(detail) }
     }
 
+    /// Tells whether it may end with the manager that lists it: it lives in a PTY of that one and runs, or has left somebody.
+    /// Whom a stop has left alive on purpose stays.
+    pub fn may_end_with_us(&self) -> bool {
+        let was_stopped = self.detail.as_deref().is_some_and(|detail| detail.starts_with("stopped"));
+        let has_left = self.processes > 0 && !was_stopped;
+        self.host == HostKind::Pty && self.owner.is_none() && (!self.phase.is_over() || has_left)
+    }
+
     /// Returns the row of a session of which no process is known.
     pub fn without_processes(session: &str, name: &str, kind: Kind, host: HostKind, phase: Phase) -> Self {
         Self {

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use super::args::Action;
-use super::command::{Answer, Command};
-use super::contract::HostKind;
+use super::command::{Answer, Command, StopRequest};
+use super::contract::SessionRow;
 use super::error::{AppError, ErrorKind, Exit};
 use super::event::Event;
 use super::preview::{confirmed, plans, rehearsal, targets};
@@ -187,10 +187,13 @@ impl Plain {
 
     fn quit(&mut self) -> bool {
         let rows = self.runtime.rows();
-        let ours = rows.iter().filter(|row| row.host == HostKind::Pty && row.owner.is_none());
-        let ending = ours.filter(|row| !row.phase.is_over() || row.processes > 0);
-        let names: Vec<String> =
-            ending.map(|row| format!("{} ({}, {} processes)", escape(&row.name), row.session, row.processes)).collect();
+        let ours = rows.iter().filter(|row| row.may_end_with_us()).map(|row| (row, self.count_ending(row)));
+        let ending = ours.filter(|(row, count)| !row.phase.is_over() || *count > 0);
+        let name = |(row, count): (&SessionRow, usize)| {
+            let processes = if count == 1 { "process" } else { "processes" };
+            format!("{} ({}, {count} {processes})", escape(&row.name), row.session)
+        };
+        let names: Vec<String> = ending.map(name).collect();
         if names.is_empty() {
             self.say("Nothing ends with this program; sessions in tmux stay.");
             return true;
@@ -199,6 +202,15 @@ impl Plain {
         self.say("Type yes to quit; anything else leaves everything as it is.");
         self.open = Some(Open::Quit);
         false
+    }
+
+    /// Returns how many processes end with a session: what is kept stays.
+    fn count_ending(&self, row: &SessionRow) -> usize {
+        let dry_run = StopRequest { session: row.session.clone(), dry_run: Some(true), ..StopRequest::default() };
+        match self.runtime.execute(&Command::Stop(dry_run)) {
+            Ok(Answer::Receipt(receipt)) => receipt.plan.iter().flatten().filter(|row| row.signal.is_some()).count(),
+            Ok(_) | Err(_) => row.processes,
+        }
     }
 
     /// Tells a receipt, unless that was done.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 pub(super) use launching::*;
 
-use super::model::{Frozen, Model, ScreenFacts};
+use super::model::{Frozen, Memory, Model, ScreenFacts};
 use super::seam::{Effect, UiEvent};
 use super::theme::Theme;
 use super::update::update;
@@ -477,6 +477,7 @@ impl Bench {
     /// A screen full of sessions; the first one is selected and has a terminal and a tree.
     pub(super) fn full(cols: u16, rows: u16) -> Self {
         let mut bench = Self::empty(cols, rows);
+        bench.model.recall(Memory { over: vec!["shell-0000000d".into()], ..Memory::default() });
         bench.send(UiEvent::Recipes(recipes()));
         bench.send(UiEvent::Sessions(sessions()));
         bench.send(UiEvent::Branches([(PARSER.to_owned(), "fix/empty-input".to_owned())].into()));
@@ -568,9 +569,7 @@ impl Bench {
     /// Draws, and takes the frame as shown.
     pub(super) fn draw(&mut self) -> String {
         let (text, _) = super::view::tests::render(&self.model);
-        if let Some(shown) = self.model.shown() {
-            self.model.note_shown(&shown, self.now);
-        }
+        self.frame();
         text
     }
 

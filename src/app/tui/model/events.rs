@@ -1,7 +1,8 @@
 //! The event log as it is read: a line that the keys are on, and a filter. Pure.
 
+use super::super::glyph::DOT;
+use super::super::view;
 use super::field::Field;
-use super::fuzzy::Fuzzy;
 use super::log::{Log, LogLine};
 
 /// The event log.
@@ -18,10 +19,15 @@ pub struct Events {
 }
 
 impl Events {
-    /// Returns what matches, with its number, the oldest first.
+    /// Returns what has every word that is looked for, with its number, the oldest first.
     pub fn lines<'a>(&self, log: &'a Log) -> Vec<(u64, &'a LogLine)> {
-        let mut fuzzy = Fuzzy::new(self.line.text());
-        log.numbered().filter(|(_, line)| fuzzy.score(&line.text).is_some()).collect()
+        let typed = self.line.text().to_lowercase();
+        let words: Vec<&str> = typed.split_whitespace().collect();
+        let matches = |line: &LogLine| {
+            let shown = words.first().map(|_| shown(line).to_lowercase()).unwrap_or_default();
+            words.iter().all(|word| shown.contains(word))
+        };
+        log.numbered().filter(|(_, line)| matches(line)).collect()
     }
 
     /// Returns the place of the line that the keys are on: of one that is not there any more, the next one.
@@ -43,4 +49,15 @@ impl Events {
         let at = self.place(&lines).saturating_add_signed(by).min(last);
         self.chosen = lines.get(at).map(|(number, _)| *number).filter(|_| at < last);
     }
+}
+
+/// Returns what a line tells, with the mark of one that tells of a receipt.
+pub(in super::super) fn told(line: &LogLine) -> String {
+    let mark = line.receipt.map(|_| format!(" {DOT} receipt")).unwrap_or_default();
+    format!("{}{mark}", line.text)
+}
+
+/// Returns a line as it is shown.
+fn shown(line: &LogLine) -> String {
+    format!("{} {} {}", view::since_start(line.at), line.tone.glyph(), told(line))
 }

@@ -1,5 +1,6 @@
-//! Stops that are under way, per process: captured, signalled, gone; and the time left until KILL. Pure.
+//! Stops that are under way, per process: planned, signalled, gone; and the time left until KILL. Pure.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::overlay::Act;
@@ -14,8 +15,8 @@ const LOOK: Duration = Duration::from_millis(200);
 /// How far a process of a stop has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Nothing was sent yet.
-    Captured,
+    /// It is to be signalled; nothing was sent yet.
+    Planned,
     /// It got these signals.
     Signalled(Vec<String>),
     /// It has ended.
@@ -33,11 +34,22 @@ pub struct Target {
     pub stage: Stage,
 }
 
+/// What happened to the processes of a session between the preview of its stop and the agreement to it.
+#[derive(Debug, Default)]
+pub struct Meanwhile {
+    /// Who has ended.
+    pub(in super::super) gone: BTreeSet<i32>,
+    /// Who came, with the masked command line.
+    pub(in super::super) new: BTreeMap<i32, String>,
+}
+
 /// A stop that is under way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Live {
     /// Which session.
     pub session: String,
+    /// Which of how many that were agreed to together.
+    pub place: (usize, usize),
     /// What was asked for.
     pub act: Act,
     /// Who is to end.
@@ -48,6 +60,8 @@ pub struct Live {
     pub held_s: Option<u64>,
     /// KILL was sent to somebody.
     pub killed: bool,
+    /// Who came since the preview, with the masked command line: they are listed once they are signalled.
+    new: BTreeMap<i32, String>,
     held_until: Option<Instant>,
     grace: Option<Duration>,
     signalled_at: Option<Instant>,
@@ -58,20 +72,23 @@ pub struct Live {
 }
 
 impl Live {
-    /// Begins with the plan that was agreed to.
-    pub(in super::super) fn new(session: String, act: Act, plan: &Receipt, now: Instant) -> Self {
+    /// Begins with the plan that was agreed to, and what happened since it was made.
+    pub(in super::super) fn new(session: String, act: Act, (plan, since): (&Receipt, Meanwhile), now: Instant) -> Self {
         let rows = plan.plan.iter().flatten().filter(|row| row.signal.is_some());
-        let targets = rows.map(|row| Target { pid: row.pid, command: row.command.clone(), stage: Stage::Captured });
+        let stage = |pid: Pid| if since.gone.contains(&pid.raw()) { Stage::Gone } else { Stage::Planned };
+        let targets = rows.map(|row| Target { pid: row.pid, command: row.command.clone(), stage: stage(row.pid) });
         let grace = plan.grace_s.filter(|_| act != Act::Force);
         let grace = grace.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let (opens_at, targets) = (now + SHORT, targets.collect());
         Self {
             session,
+            place: (1, 1),
             act,
             targets,
             left_s: None,
             held_s: None,
             killed: false,
+            new: since.new,
             held_until: None,
             grace,
             signalled_at: None,
@@ -81,14 +98,25 @@ impl Live {
         }
     }
 
-    /// Takes in that a signal was sent.
+    /// Takes in that a process came.
+    pub(in super::super) fn came(&mut self, pid: i32, command: &str) {
+        self.new.insert(pid, command.to_owned());
+    }
+
+    /// Takes in that a signal was sent, also to one that the plan did not have.
     pub(in super::super) fn signalled(&mut self, pid: i32, signal: &str, now: Instant) {
         self.signalled_at.get_or_insert(now);
         self.killed |= signal == "KILL";
+        if self.target(pid).is_none()
+            && let Some(pid) = Pid::new(pid)
+        {
+            let command = self.new.remove(&pid.raw()).unwrap_or_default();
+            self.targets.push(Target { pid, command, stage: Stage::Planned });
+        }
         if let Some(target) = self.target(pid) {
             match &mut target.stage {
                 Stage::Signalled(sent) => sent.push(signal.to_owned()),
-                Stage::Captured => target.stage = Stage::Signalled(vec![signal.to_owned()]),
+                Stage::Planned => target.stage = Stage::Signalled(vec![signal.to_owned()]),
                 Stage::Gone => {}
             }
         }

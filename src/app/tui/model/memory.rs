@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Group, Model, Pane};
-use crate::app::contract::Kind;
+use crate::app::contract::{HostKind, Kind, SessionRow};
 
 /// What is remembered. What an older version does not know it leaves out, and what it wrote is taken as far as it goes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,8 @@ pub struct Memory {
     pub folded: Vec<String>,
     /// Id of the selected session.
     pub selected: Option<String>,
+    /// Ids of the sessions whose end is no news for the next run: it was looked at, or it ends with this run.
+    pub over: Vec<String>,
 }
 
 impl Memory {
@@ -59,7 +61,26 @@ impl Model {
             tree: self.tree_wanted,
             folded: self.folded.iter().map(|group| name(*group).to_owned()).collect(),
             selected: self.selected.clone(),
+            over: match &self.recalled {
+                // No session has come.
+                Some(recalled) => recalled.over.clone(),
+                None => self
+                    .sessions
+                    .rows()
+                    .iter()
+                    .filter(|row| self.is_known(row))
+                    .map(|row| row.session.clone())
+                    .collect(),
+            },
         }
+    }
+
+    /// Tells whether the end of a session is no news for the next run.
+    fn is_known(&self, row: &SessionRow) -> bool {
+        if !row.phase.is_over() {
+            return row.host == HostKind::Pty && row.owner.is_none();
+        }
+        !self.attention.contains_key(&row.session) && !self.news.has_ended(&row.session)
     }
 
     /// Takes up what was remembered: the selection with the first sessions that come.
@@ -67,6 +88,7 @@ impl Model {
         self.tree_wanted = memory.tree;
         let is_folded = |group: &Group| memory.folded.iter().any(|folded| folded == name(*group));
         self.folded = Group::ALL.into_iter().filter(is_folded).collect();
+        self.news.recall(memory.over.iter().cloned());
         self.recalled = Some(memory);
     }
 

@@ -44,13 +44,14 @@ use super::theme::Theme;
 pub use ask::Ask;
 pub(super) use ask::seconds;
 pub use events::Events;
+pub(super) use events::told;
 pub use field::Field;
 pub use filter::Filter;
 pub use form::{Fault, Form, Origin, Slot};
 pub use frozen::Frozen;
 pub(super) use history::Purpose;
 pub use history::{History, Search, Selection};
-pub use live::{Live, Stage};
+pub use live::{Live, Meanwhile, Stage};
 pub(super) use log::is_asked_to_end;
 pub use log::{Log, LogLine};
 pub(in crate::app) use log::{describe, receipt_line};
@@ -238,6 +239,8 @@ pub struct Model {
     pub escape: Chord,
     /// Stops of ours that are under way, as they are seen.
     pub live: Vec<Live>,
+    /// What happened to the sessions whose stop is previewed.
+    pub(super) meanwhile: BTreeMap<String, Meanwhile>,
     /// The sessions with a stop or restart of ours under way.
     pub(super) acting: Vec<String>,
     /// Dialogs that wait until nobody is typing.
@@ -304,6 +307,7 @@ impl Model {
             keys: Keymap::default(),
             escape,
             live: Vec::new(),
+            meanwhile: BTreeMap::new(),
             acting: Vec::new(),
             waiting: VecDeque::new(),
             pending: BTreeMap::new(),
@@ -480,13 +484,15 @@ impl Model {
         self.tree.deadline().into_iter().chain(self.live.iter().map(Live::deadline)).min()
     }
 
-    /// Returns the last receipt of the selected session, else the last one of all.
+    /// Returns the last receipt of the selected session, else the last one of all. One that found nobody does not take the
+    /// place of one that did.
     pub fn last_receipt(&self) -> Option<&Receipt> {
+        let found = |receipt: &&Receipt| {
+            !(receipt.captured.is_empty() && receipt.signals.is_empty() && receipt.outcomes.is_empty())
+        };
         let mut newest_first = self.receipts.iter().rev();
-        newest_first
-            .clone()
-            .find(|receipt| Some(&receipt.session) == self.selected.as_ref())
-            .or_else(|| newest_first.next())
+        let mut its = newest_first.clone().filter(|receipt| Some(&receipt.session) == self.selected.as_ref());
+        its.clone().find(found).or_else(|| its.next()).or_else(|| newest_first.next())
     }
 
     /// Returns the number of the receipt that was kept last.

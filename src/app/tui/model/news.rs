@@ -12,6 +12,10 @@ pub struct News {
     /// Looked at since the logs were looked at: what they tell next was seen.
     looked: BTreeSet<String>,
     ended: BTreeSet<String>,
+    /// Whose end was taken in: it is news once.
+    over: BTreeSet<String>,
+    /// Whose end was looked at in an earlier run, as far as they were not launched again.
+    known: BTreeSet<String>,
     /// The logs were looked at once: what was there before is no news.
     begun: bool,
 }
@@ -32,9 +36,34 @@ impl News {
         self.printed = printed;
     }
 
-    /// Takes in that a session has ended by itself.
-    pub(in super::super) fn end(&mut self, session: &str) {
-        self.ended.insert(session.to_owned());
+    /// Takes up whose end was looked at in an earlier run.
+    pub(super) fn recall(&mut self, known: impl IntoIterator<Item = String>) {
+        self.known = known.into_iter().collect();
+    }
+
+    /// Tells whether the end of a session was looked at in an earlier run.
+    pub fn knows(&self, session: &str) -> bool {
+        self.known.contains(session)
+    }
+
+    /// Takes in that a session was launched, perhaps again: its next end is another one.
+    pub(in super::super) fn begin(&mut self, session: &str) {
+        self.known.remove(session);
+        self.over.remove(session);
+    }
+
+    /// Takes in that a session has ended by itself. Returns whether that is news.
+    pub(in super::super) fn end(&mut self, session: &str) -> bool {
+        let is_new = self.pass(session) && !self.knows(session);
+        if is_new {
+            self.ended.insert(session.to_owned());
+        }
+        is_new
+    }
+
+    /// Takes in that a session has ended as somebody wanted. Returns whether that was not known.
+    pub(in super::super) fn pass(&mut self, session: &str) -> bool {
+        self.over.insert(session.to_owned())
     }
 
     /// Takes in that a session is looked at.
@@ -104,5 +133,19 @@ mod tests {
         assert!(!news.has_ended("a") && news.has_ended("b"));
         news.take(printed(&[("a", 1)]));
         assert!(!news.has_ended("b"), "it is forgotten with its session");
+    }
+
+    #[test]
+    fn an_end_is_told_once_and_never_where_an_earlier_run_has_told_it() {
+        let mut news = News::default();
+        news.recall(["old".to_owned()]);
+        assert!(news.end("a") && !news.end("a"));
+        assert!(!news.end("old") && !news.has_ended("old"));
+        for session in ["a", "old"] {
+            news.begin(session);
+            assert!(news.end(session), "{session} was launched again");
+        }
+        news.pass("b");
+        assert!(!news.end("b"), "somebody has stopped it");
     }
 }

@@ -9,6 +9,9 @@ use crate::app::contract::{Kind, OtherServer, Phase, SessionRow};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::store::Quarantined;
 
+/// The place of a session that has left is known while so many come after it: it may come back, or have an heir.
+const REMEMBERED: u64 = 256;
+
 /// The sessions. A session keeps its place for as long as it exists.
 #[derive(Debug, Default)]
 pub struct Sessions {
@@ -190,6 +193,11 @@ impl Sessions {
         self.orphans.contains_key(id)
     }
 
+    /// Returns what was left alive on purpose of a session, where nobody else is left of it.
+    pub(in super::super) fn kept(&self, id: &str) -> Option<Vec<&str>> {
+        self.orphans.get(id)?.kept()
+    }
+
     /// Takes in which sessions are orphans, and the records that are left alone.
     pub(in super::super) fn replace_orphans(&mut self, orphans: Vec<Orphan>, quarantined: Vec<Quarantined>) {
         self.orphans = orphans.into_iter().map(|orphan| (orphan.row.session.clone(), orphan)).collect();
@@ -208,6 +216,14 @@ impl Sessions {
         });
     }
 
+    /// Gives a session the place of the one that it follows.
+    pub(in super::super) fn follow(&mut self, heir: &str, session: &str) {
+        if let Some(place) = self.arrival.get(session).copied() {
+            self.arrival.insert(heir.to_owned(), place);
+            self.sort();
+        }
+    }
+
     /// Takes in what there is now. New sessions come behind those of their kind that were there
     /// before, the older of two new ones first.
     pub(in crate::app) fn replace(&mut self, mut rows: Vec<SessionRow>) {
@@ -215,7 +231,9 @@ impl Sessions {
             (Some(a), Some(b)) => b.total_cmp(&a),
             (Some(_) | None, None) | (None, Some(_)) => Ordering::Equal,
         });
-        self.arrival.retain(|id, _| rows.iter().any(|row| row.session == *id));
+        let arrivals = self.arrivals;
+        let stays = |id: &str| rows.iter().any(|row| row.session == id);
+        self.arrival.retain(|id, at| stays(id) || *at + REMEMBERED > arrivals);
         for row in &rows {
             if !self.arrival.contains_key(&row.session) {
                 self.arrivals += 1;

@@ -14,6 +14,8 @@ use crate::lifecycle::verdict::VerdictKind;
 
 /// How long a process that has gone stays on the screen.
 const LINGER: Duration = Duration::from_secs(4);
+/// How long a process that has come is called new.
+const NEW: Duration = Duration::from_secs(3);
 /// Deepest indentation; deeper rows are drawn at this depth.
 const DEEPEST: usize = 12;
 
@@ -32,6 +34,8 @@ pub struct TreeState {
     pub has_gpu: bool,
     /// Processes that an event called gone.
     gone: Vec<(ProcessRow, Instant)>,
+    /// Processes that have come since the first look.
+    new: Vec<(ProcessRow, Instant)>,
     /// Rows that the last tree no longer had: an event may say about them that they are gone.
     dropped: Vec<ProcessRow>,
 }
@@ -76,8 +80,11 @@ impl TreeState {
     }
 
     /// Takes in a tree of the session.
-    pub(in super::super) fn replace(&mut self, tree: Tree) {
+    pub(in super::super) fn replace(&mut self, tree: Tree, now: Instant) {
         if let Some(before) = self.tree.take() {
+            let known = |row: &ProcessRow| before.processes.iter().chain(&self.dropped).any(|other| same(other, row));
+            let came = tree.processes.iter().filter(|row| row.verdict != VerdictKind::Gone && !known(row));
+            self.new.extend(came.map(|row| (row.clone(), now)));
             let left = |row: &ProcessRow| !tree.processes.iter().any(|now| same(now, row));
             self.dropped = before.processes.into_iter().filter(left).collect();
         }
@@ -102,11 +109,18 @@ impl TreeState {
     /// Drops what has been gone for long enough.
     pub(in super::super) fn expire(&mut self, now: Instant) {
         self.gone.retain(|(_, since)| now < *since + LINGER);
+        self.new.retain(|(_, since)| now < *since + NEW);
+    }
+
+    /// Tells whether a process has come a moment ago.
+    pub fn is_new(&self, row: &ProcessRow) -> bool {
+        row.verdict != VerdictKind::Gone && self.new.iter().any(|(new, _)| same(new, row))
     }
 
     /// Returns when something is to be dropped.
     pub(in super::super) fn deadline(&self) -> Option<Instant> {
-        self.gone.iter().map(|(_, since)| *since + LINGER).min()
+        let gone = self.gone.iter().map(|(_, since)| *since + LINGER);
+        gone.chain(self.new.iter().map(|(_, since)| *since + NEW)).min()
     }
 
     /// Returns the lines: the members as a tree, our own processes, escapees, then who has just gone (the dead
@@ -256,7 +270,7 @@ mod tests {
     fn gone_needs_an_event_and_passes() {
         let now = Instant::now();
         let mut state = state(&[(1, 0), (2, 1)]);
-        state.replace(Tree { processes: vec![row(1, 0)], ..Tree::default() });
+        state.replace(Tree { processes: vec![row(1, 0)], ..Tree::default() }, now);
         assert_eq!(state.lines().len(), 1, "absence alone is no verdict");
         state.mark_gone(2, now);
         let lines = state.lines();
@@ -269,13 +283,14 @@ mod tests {
 
     #[test]
     fn the_column_of_gpu_memory_stays_until_another_session_is_shown() {
+        let now = Instant::now();
         let mut state = state(&[(1, 0)]);
         state.turn_to(Some("a"));
         assert!(!state.has_gpu);
         let holder = ProcessRow { gpu_bytes: Some(1), ..row(1, 0) };
-        state.replace(Tree { processes: vec![holder], ..Tree::default() });
+        state.replace(Tree { processes: vec![holder], ..Tree::default() }, now);
         assert!(state.has_gpu);
-        state.replace(Tree { processes: vec![row(1, 0)], ..Tree::default() });
+        state.replace(Tree { processes: vec![row(1, 0)], ..Tree::default() }, now);
         state.turn_to(Some("a"));
         assert!(state.has_gpu);
         state.turn_to(Some("b"));
@@ -288,12 +303,12 @@ mod tests {
         let mut state = state(&[(1, 0), (2, 1)]);
         state.mark_gone(2, now);
         assert_eq!(state.lines().len(), 2);
-        state.replace(Tree { processes: vec![row(1, 0)], ..Tree::default() });
+        state.replace(Tree { processes: vec![row(1, 0)], ..Tree::default() }, now);
         assert_eq!(state.lines().len(), 2);
         // The pid came back as somebody else.
         let mut other = row(2, 1);
         other.start_token = Some("procfs:0:9".parse().unwrap());
-        state.replace(Tree { processes: vec![row(1, 0), other], ..Tree::default() });
+        state.replace(Tree { processes: vec![row(1, 0), other], ..Tree::default() }, now);
         assert_eq!(state.lines().len(), 2);
         assert!(
             state
@@ -301,5 +316,21 @@ mod tests {
                 .iter()
                 .all(|line| matches!(line, TreeLine::Process { row, .. } if row.verdict == VerdictKind::Owned))
         );
+    }
+
+    #[test]
+    fn who_comes_is_new_for_a_moment_and_nobody_at_the_first_look() {
+        let now = Instant::now();
+        let look = |pids: &[i32]| Tree { processes: pids.iter().map(|pid| row(*pid, 0)).collect(), ..Tree::default() };
+        let mut state = TreeState::default();
+        state.replace(look(&[1, 2]), now);
+        assert!(!state.is_new(&row(1, 0)) && state.deadline().is_none());
+        state.replace(look(&[1, 3]), now);
+        assert!(state.is_new(&row(3, 0)) && !state.is_new(&row(1, 0)));
+        state.replace(look(&[1, 2, 3]), now);
+        assert!(!state.is_new(&row(2, 0)), "it was there before");
+        assert_eq!(state.deadline(), Some(now + NEW));
+        state.expire(now + NEW);
+        assert!(!state.is_new(&row(3, 0)) && state.deadline().is_none());
     }
 }

@@ -15,7 +15,11 @@ use crate::lifecycle::stop::total;
 impl Turn<'_> {
     pub(super) fn sessions(&mut self, rows: Vec<SessionRow>) {
         let before = self.model.selected.as_deref().and_then(|id| self.model.sessions.position(id));
+        let is_new = |row: &&SessionRow| row.phase.is_over() && self.model.sessions.by_id(&row.session).is_none();
+        let over: Vec<String> = rows.iter().filter(is_new).map(|row| row.session.clone()).collect();
+        self.follow_restarts(&rows);
         self.model.sessions.replace(rows);
+        self.were_over(&over);
         self.model.log.name(&self.model.sessions);
         self.model.sparks.look(self.model.sessions.rows(), self.now);
         self.model.sized.retain(|id, _| self.model.sessions.by_id(id).is_some());
@@ -60,7 +64,8 @@ impl Turn<'_> {
             | Event::Cookbook { .. }
             | Event::Lagged { .. } => {}
         }
-        if let Some(said) = notify::said(self.model, event, self.now) {
+        let is_known = ends(event) && event.session().is_some_and(|id| self.model.news.knows(id));
+        if !is_known && let Some(said) = notify::said(self.model, event, self.now) {
             self.effects.push(Effect::Notify(said));
         }
         self.attend(event);
@@ -70,6 +75,9 @@ impl Turn<'_> {
             && (self.model.acting.contains(session) || is_asked_to_end(session, &self.model.sessions))
         {
             // What we are ending ends: no fault of it, and the receipt says what came of it.
+            (tone, notable) = (Tone::Dim, false);
+        }
+        if is_known {
             (tone, notable) = (Tone::Dim, false);
         }
         self.log(tone, &text, notable);
@@ -177,7 +185,7 @@ impl Turn<'_> {
             Ok(Answer::Receipt(receipt)) => self.receipt(*receipt, name),
             Ok(Answer::Restarted { receipt, launched }) => {
                 self.receipt(*receipt, name);
-                self.launched(launched);
+                self.replaced(session.as_deref(), launched);
             }
             Ok(Answer::Orphans(orphans)) => {
                 if orphans.swept.is_empty() {
@@ -218,6 +226,30 @@ impl Turn<'_> {
         }
     }
 
+    /// Takes in what was launched in the place of a session: it gets that place in the list.
+    pub(super) fn replaced(&mut self, session: Option<&str>, launched: Launched) {
+        if let Some(session) = session {
+            self.model.sessions.follow(&launched.session, session);
+        }
+        self.launched(launched);
+    }
+
+    /// Gives what is launched in the place of a session that place before the answer tells of it: nothing jumps.
+    fn follow_restarts(&mut self, rows: &[SessionRow]) {
+        let model = &mut *self.model;
+        for pending in model.pending.values() {
+            let (Pending::Act { act: Act::Restart, session: Some(session), name } | Pending::Replace(_, session, name)) =
+                pending
+            else {
+                continue;
+            };
+            let is_heir = |row: &&SessionRow| row.name == *name && model.sessions.by_id(&row.session).is_none();
+            if let Some(heir) = rows.iter().find(is_heir) {
+                model.sessions.follow(&heir.session, session);
+            }
+        }
+    }
+
     pub(super) fn failed(&mut self, title: &str, error: AppError) {
         self.log(Tone::Bad, &format!("{title}: {}", error.message), true);
         let overlay = Overlay::Error(ErrorBox { title: title.to_owned(), error });
@@ -227,6 +259,25 @@ impl Turn<'_> {
         } else {
             self.model.overlays.push(overlay);
         }
+    }
+}
+
+/// Tells whether an event says that a session is over.
+fn ends(event: &Event) -> bool {
+    match event {
+        Event::Exited { .. } => true,
+        Event::Phase { phase, .. } => phase.is_over(),
+        Event::Launched { .. }
+        | Event::Verdict { .. }
+        | Event::ProcessNew { .. }
+        | Event::ProcessGone { .. }
+        | Event::Signal { .. }
+        | Event::Survivor { .. }
+        | Event::Receipt { .. }
+        | Event::Attention { .. }
+        | Event::Ended { .. }
+        | Event::Cookbook { .. }
+        | Event::Lagged { .. } => false,
     }
 }
 

@@ -222,7 +222,7 @@ impl Turn<'_> {
                 self.ended(&session);
                 self.done(ticket);
                 self.receipt(*receipt, &name);
-                self.launched(launched);
+                self.replaced(Some(&session), launched);
             }
             (Pending::Replace(form, session, name), Err(error)) => {
                 self.ended(&session);

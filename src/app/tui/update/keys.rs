@@ -7,7 +7,7 @@ use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context};
 use super::super::model::{
-    Act, Ask, Events, Form, Launch, ManyAct, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader,
+    Act, Ask, Events, Form, Launch, ManyAct, Model, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader,
     Reading, TreeLine, dry_run,
 };
 use super::super::seam::{Effect, Ticket};
@@ -16,7 +16,7 @@ use super::super::view::layout::{Arrangement, arrangement, layout, tree_shown};
 use super::Turn;
 use super::strangers::Stop;
 use crate::app::command::{Command, OrphansRequest};
-use crate::app::contract::HostKind;
+use crate::app::contract::SessionRow;
 
 /// How quickly the chord must come again to be sent through.
 pub(super) const TWICE: Duration = Duration::from_secs(1);
@@ -312,9 +312,13 @@ impl Turn<'_> {
         if self.many(ManyAct::Act(act)) {
             return;
         }
-        match self.model.selected.clone() {
-            Some(session) => self.preview(act, Some(session), None),
-            None => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        let ended = self.model.current().filter(|row| ends_nobody(self.model, act, row)).map(|row| row.name.clone());
+        match (self.model.selected.clone(), ended) {
+            (Some(_), Some(name)) => {
+                self.note(Tone::Plain, &format!("{name} has ended already: nothing is left to stop"));
+            }
+            (Some(session), None) => self.preview(act, Some(session), None),
+            (None, _) => self.note(Tone::Plain, "no session is selected (s starts one)"),
         }
     }
 
@@ -368,6 +372,16 @@ impl Turn<'_> {
     }
 }
 
+/// Tells whether a stop would find nobody: the session is over, and nothing of it is left. A task of Cookbook is marked by
+/// its stop all the same.
+pub(in super::super) fn ends_nobody(model: &Model, act: Act, row: &SessionRow) -> bool {
+    matches!(act, Act::Stop | Act::Force)
+        && row.phase.is_over()
+        && row.processes == 0
+        && !row.adopted
+        && !model.sessions.is_orphan(&row.session)
+}
+
 /// Returns a preview whose plan is on its way.
 pub(super) fn preview_of(
     act: Act,
@@ -393,10 +407,11 @@ pub(super) fn preview_of(
     }
 }
 
-/// Returns the ids of the sessions that end with us: those in a PTY of ours that still run.
-pub(in super::super) fn ending(model: &super::super::model::Model) -> Vec<String> {
+/// Returns the ids of the sessions that end with us: those in a PTY of ours that still run, or of which more is left than
+/// what was left alive on purpose.
+pub(in super::super) fn ending(model: &Model) -> Vec<String> {
     let rows = model.sessions.rows().iter();
-    rows.filter(|row| row.host == HostKind::Pty && row.owner.is_none() && (!row.phase.is_over() || row.processes > 0))
+    rows.filter(|row| row.may_end_with_us() && !(row.phase.is_over() && model.sessions.kept(&row.session).is_some()))
         .map(|row| row.session.clone())
         .collect()
 }

@@ -1,46 +1,97 @@
 //! Stops that are under way, as they are seen. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::super::model::{Act, Live, Overlay, Pending, Reader, Reading};
+use super::super::model::{Act, Live, Meanwhile, Overlay, Pending, Reader, Reading};
 use super::super::theme::Tone;
 use super::Turn;
 use crate::app::command::{Command, Held};
+use crate::app::contract::Tree;
 use crate::app::event::Event;
 use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::verdict::VerdictKind;
 
 impl Turn<'_> {
     /// Begins to watch a stop that was agreed to.
     pub(super) fn watch(&mut self, act: Act, session: Option<&String>, plan: Option<&Receipt>) {
         if let (Some(session), Some(plan)) = (session, plan) {
-            self.model.live.push(Live::new(session.clone(), act, plan, self.now));
+            let since = self.model.meanwhile.remove(session).unwrap_or_default();
+            self.model.live.push(Live::new(session.clone(), act, (plan, since), self.now));
         }
     }
 
-    /// Takes in what happens to the processes of a stop.
+    /// Takes in what happens to the processes of a stop, and of one that is previewed.
     pub(super) fn follow_stops(&mut self, event: &Event) {
-        let Some(live) = self.model.live.iter_mut().find(|live| Some(live.session.as_str()) == event.session()) else {
-            return;
-        };
+        let Some(session) = event.session() else { return };
+        let live = self.model.live.iter_mut().find(|live| live.session == session);
+        let meanwhile = self.model.meanwhile.get_mut(session);
         if let Event::Signal { pid, signal, .. } = event {
-            live.signalled(*pid, signal, self.now);
+            if let Some(live) = live {
+                live.signalled(*pid, signal, self.now);
+            }
         } else if let Event::ProcessGone { pid, .. } = event {
-            live.gone(*pid);
+            self.gone(session, *pid);
+        } else if let Event::ProcessNew { pid, command, .. } = event {
+            if let Some(live) = live {
+                live.came(*pid, command);
+            } else if let Some(meanwhile) = meanwhile {
+                meanwhile.new.insert(*pid, command.clone());
+            }
         }
     }
 
-    /// Holds the stop that is shown, else that of the selected session, before KILL; or lets it go on.
+    /// Takes in which processes of a session are gone as its tree says: no event tells it of those that ended before.
+    pub(super) fn see_gone(&mut self, session: &str, tree: &Tree) {
+        for row in tree.processes.iter().filter(|row| row.verdict == VerdictKind::Gone) {
+            self.gone(session, row.pid.raw());
+        }
+    }
+
+    fn gone(&mut self, session: &str, pid: i32) {
+        if let Some(live) = self.model.live.iter_mut().find(|live| live.session == session) {
+            live.gone(pid);
+        }
+        if let Some(meanwhile) = self.model.meanwhile.get_mut(session) {
+            meanwhile.gone.insert(pid);
+        }
+    }
+
+    /// Holds all stops that are under way before KILL; where all are held, lets them go on.
     pub(super) fn hold(&mut self) {
-        let shown = match self.model.overlays.last() {
-            Some(Overlay::Reader(Reader { reading: Reading::Live(id), .. })) => Some(id),
+        match self.model.overlays.last() {
+            Some(Overlay::Reader(Reader { reading: Reading::Live(_), .. })) | None => {}
             Some(_) => return,
-            None => self.model.selected.as_ref(),
-        };
-        let Some(live) = self.model.live.iter().find(|live| Some(&live.session) == shown) else {
-            return self.note(Tone::Plain, "no stop is under way here: there is nothing to hold");
-        };
-        let (session, release) = (live.session.clone(), live.held_s.map(|_| true));
-        self.run(Command::Hold { session: session.clone(), release }, Pending::Hold(session));
+        }
+        let stops = self.model.live.iter().filter(|live| live.can_hold());
+        let stops: Vec<(String, bool)> = stops.map(|live| (live.session.clone(), live.held_s.is_some())).collect();
+        if stops.is_empty() {
+            return self.note(Tone::Plain, "no stop is under way that waits for KILL: there is nothing to hold");
+        }
+        let release = stops.iter().all(|(_, held)| *held);
+        for (session, _) in stops.into_iter().filter(|(_, held)| *held == release) {
+            let release = release.then_some(true);
+            self.run(Command::Hold { session: session.clone(), release }, Pending::Hold(session));
+        }
+    }
+
+    /// Has what happens to a session remembered as long as its stop is previewed.
+    fn settle_previews(&mut self) {
+        let model = &mut *self.model;
+        let mut previewed: BTreeSet<&str> = BTreeSet::new();
+        for overlay in model.overlays.iter().chain(&model.waiting) {
+            if let Overlay::Preview(preview) = overlay {
+                previewed.extend(preview.session.as_deref());
+            } else if let Overlay::Many(many) = overlay {
+                previewed.extend(many.items.iter().map(|item| item.session.as_str()));
+            }
+        }
+        model.meanwhile.retain(|session, _| previewed.contains(session.as_str()));
+        for session in previewed {
+            if !model.meanwhile.contains_key(session) {
+                model.meanwhile.insert(session.to_owned(), Meanwhile::default());
+            }
+        }
     }
 
     /// Takes in that a stop is held, or goes on.
@@ -71,6 +122,7 @@ impl Turn<'_> {
 
     /// Looks at the clock, and opens the panel of a stop that takes its time, where nothing else is in the way.
     pub(super) fn settle_stops(&mut self) {
+        self.settle_previews();
         for live in &mut self.model.live {
             if live.tick(self.now) && self.model.overlays.is_empty() && !self.model.focused {
                 live.opened = true;

@@ -5,6 +5,7 @@ use super::super::model::{Confirmed, Item, Many, ManyAct, Overlay, Pending, is_a
 use super::super::seam::{Effect, Ticket, Typed};
 use super::super::theme::Tone;
 use super::Turn;
+use super::keys::ends_nobody;
 use crate::app::command::Command;
 use crate::app::contract::Phase;
 use crate::app::error::AppError;
@@ -53,12 +54,17 @@ impl Turn<'_> {
     /// Opens the preview of an act on all that are marked. Returns whether any is.
     pub(super) fn many(&mut self, act: ManyAct) -> bool {
         let rows = self.model.sessions.rows().iter().filter(|row| self.model.marked.contains(&row.session));
-        let rows: Vec<_> = rows.map(|row| (row.session.clone(), row.name.clone(), row.phase)).collect();
+        let ends_nobody = |row| matches!(act, ManyAct::Act(act) if ends_nobody(self.model, act, row));
+        let rows = rows.map(|row| (row.session.clone(), row.name.clone(), row.phase, ends_nobody(row)));
+        let rows: Vec<_> = rows.collect();
         if rows.is_empty() {
             return false;
         }
-        let items = rows.into_iter().map(|(session, name, phase)| {
+        let items = rows.into_iter().map(|(session, name, phase, ends_nobody)| {
             let (ticket, plan) = match act {
+                ManyAct::Act(_) if ends_nobody => {
+                    (None, Some(Err("it has ended already: nothing is left to stop".to_owned())))
+                }
                 ManyAct::Act(act) => (Some(self.run(act.command(Some(&session), None), Pending::PlanOfMany)), None),
                 ManyAct::Dismiss if phase.is_over() => (None, Some(Ok(Box::default()))),
                 ManyAct::Dismiss => (None, Some(Err(format!("stays: it is {}", phase.name())))),
@@ -91,6 +97,7 @@ impl Turn<'_> {
         }
         self.model.overlays.pop();
         self.model.marked.clear();
+        let begun = self.model.live.len();
         for Item { session, name, plan, .. } in many.items {
             match (many.act, plan) {
                 (ManyAct::Dismiss, Some(Ok(_))) => {
@@ -102,6 +109,10 @@ impl Turn<'_> {
                 }
                 (_, Some(Err(_)) | None) => {}
             }
+        }
+        let all = self.model.live.len() - begun;
+        for (place, live) in self.model.live.iter_mut().skip(begun).enumerate() {
+            live.place = (place + 1, all);
         }
     }
 
@@ -130,27 +141,38 @@ impl Turn<'_> {
         let (session, why) = match event {
             Event::Attention { session, reason, .. } => (session, reason.clone()),
             Event::Survivor { session, pid, .. } => (session, format!("{pid} survived a stop")),
-            Event::Phase { session, phase: Phase::Failed, detail } => {
+            Event::Phase { session, phase: Phase::Failed, detail } if !self.model.news.knows(session) => {
                 (session, detail.clone().unwrap_or_else(|| "has failed".to_owned()))
             }
-            Event::Exited { session, .. }
-                if !self.model.acting.contains(session) && !is_asked_to_end(session, &self.model.sessions) =>
-            {
-                self.model.news.end(session);
-                (session, "has ended".to_owned())
-            }
-            Event::Launched { .. }
-            | Event::Phase { .. }
+            Event::Exited { session, .. } => return self.end(session),
+            Event::Launched { session, .. } => return self.model.news.begin(session),
+            Event::Phase { .. }
             | Event::Verdict { .. }
             | Event::ProcessNew { .. }
             | Event::ProcessGone { .. }
             | Event::Signal { .. }
-            | Event::Exited { .. }
             | Event::Receipt { .. }
             | Event::Ended { .. }
             | Event::Cookbook { .. }
             | Event::Lagged { .. } => return,
         };
         self.model.attention.insert(session.clone(), why);
+    }
+
+    /// Takes in that a session has ended: news, unless somebody wanted it, or an earlier run has shown it.
+    fn end(&mut self, session: &str) {
+        if self.model.acting.iter().any(|id| id == session) || is_asked_to_end(session, &self.model.sessions) {
+            self.model.news.pass(session);
+        } else if self.model.news.end(session) {
+            self.model.attention.insert(session.to_owned(), "has ended".to_owned());
+        }
+    }
+
+    /// Takes in the sessions that were over when they were seen first. Whether an event tells of their end as well depends
+    /// on who was quicker at the start.
+    pub(super) fn were_over(&mut self, sessions: &[String]) {
+        for session in sessions {
+            self.end(session);
+        }
     }
 }

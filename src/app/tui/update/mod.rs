@@ -17,7 +17,7 @@ mod strangers;
 #[cfg(test)]
 mod tests;
 
-pub(super) use keys::ending;
+pub(super) use keys::{ending, ends_nobody};
 
 use std::time::{Duration, Instant};
 
@@ -72,9 +72,10 @@ impl Turn<'_> {
             }
             UiEvent::Strangers(rows) => self.strangers(rows),
             UiEvent::Tree { session, tree } => {
+                self.see_gone(&session, &tree);
                 if self.model.selected.as_ref() == Some(&session) {
                     self.model.tree.turn_to(Some(&session));
-                    self.model.tree.replace(tree);
+                    self.model.tree.replace(tree, self.now);
                 }
             }
             UiEvent::Answered { ticket, result } => self.answered(ticket, result),
@@ -132,11 +133,15 @@ impl Turn<'_> {
             Context::Terminal if chord => {
                 self.model.focused = false;
                 self.model.chord_at = Some(self.now);
+                // Whoever has left a terminal moves among the sessions next.
+                if layout(self.model).list.is_some() {
+                    self.model.pane = Pane::List;
+                }
             }
             Context::Terminal => self.type_key(key),
             Context::Panes if chord && left_at.is_some_and(|at| self.now < at + keys::TWICE) => {
                 let chord = press_of(self.model.escape);
-                self.model.focused = true;
+                (self.model.focused, self.model.pane) = (true, Pane::Screen);
                 self.type_key(&chord);
             }
             Context::Panes => self.pane_key(key),

@@ -5,9 +5,10 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use super::super::glyph::{self, WITHIN};
-use super::super::keymap::{Action, Context, name_of};
-use super::super::model::{Model, Overlay, Pane, Reading};
+use super::super::keymap::{Action, Bound, Context, name_of};
+use super::super::model::{Act, Live, Model, Overlay, Pane, Reading, Slot};
 use super::super::theme::{Theme, Tone};
+use super::super::update::ends_nobody;
 use super::history;
 use super::human;
 use super::list;
@@ -103,6 +104,11 @@ pub(super) fn event(model: &Model, area: Rect, buffer: &mut Buffer) {
 fn is_of_use(model: &Model, action: Action) -> bool {
     match action {
         Action::Why | Action::Copy if model.met.is_some() => true,
+        // Nobody reads what is typed into a session that is over.
+        Action::Focus if model.context() == Context::Panes => model.current().is_some_and(|row| !row.phase.is_over()),
+        Action::Stop if model.context() == Context::Panes && model.marked.is_empty() => {
+            model.current().is_some_and(|row| !ends_nobody(model, Act::Stop, row))
+        }
         Action::Mark => model.met.is_none(),
         Action::Sweep => model.met.is_none() || !model.marked.is_empty(),
         Action::Focus | Action::Why | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
@@ -114,12 +120,13 @@ fn is_of_use(model: &Model, action: Action) -> bool {
             Some(Overlay::Events(events)) => events.receipt(&model.log).is_some(),
             _ => true,
         },
-        Action::Hold => match model.overlays.last() {
-            Some(Overlay::Reader(reader)) => {
-                matches!(&reader.reading, Reading::Live(id) if model.live.iter().any(|live| live.session == *id && live.can_hold()))
-            }
-            _ => model.live.iter().any(|live| Some(&live.session) == model.selected.as_ref() && live.can_hold()),
-        },
+        Action::Hold => {
+            let is_open = match model.overlays.last() {
+                Some(Overlay::Reader(reader)) => matches!(reader.reading, Reading::Live(_)),
+                _ => true,
+            };
+            is_open && model.live.iter().any(Live::can_hold)
+        }
         Action::Fix => model.current().is_some_and(|row| row.suggest.is_some()),
         Action::Right | Action::PageDown if model.context() == Context::Form => {
             matches!(model.overlays.last(), Some(Overlay::Form(form)) if !form.offers.list.is_empty())
@@ -129,6 +136,19 @@ fn is_of_use(model: &Model, action: Action) -> bool {
             matches!(model.overlays.last(), Some(Overlay::Preview(preview)) if !preview.choices().is_empty())
         }
         _ => true,
+    }
+}
+
+/// Returns what a key does now, in a word.
+fn label(model: &Model, binding: &Bound) -> &'static str {
+    match model.overlays.last() {
+        Some(Overlay::Form(form)) if binding.action == Action::Confirm => match (form.offers.chosen, form.at) {
+            (Some(_), _) => "take",
+            (None, Slot::Save) => "save",
+            (None, Slot::Replace) => "replace",
+            (None, _) => binding.label,
+        },
+        _ => binding.label,
     }
 }
 
@@ -167,7 +187,7 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
     bindings.sort_by_key(|binding| !is_urgent(binding.action));
     for binding in bindings {
         if let Some(key) = binding.keys.first().filter(|_| is_of_use(model, binding.action)) {
-            hints.push((key.to_string(), binding.label));
+            hints.push((key.to_string(), label(model, binding)));
         }
     }
     // The keys that lead out and to the help are never crowded out: they are measured first.

@@ -29,6 +29,9 @@ pub(super) struct Dialog {
     border: Option<Rect>,
 }
 
+/// Rows that a form has with everything that may be in it, as a rule.
+const FORM_ROWS: u16 = 26;
+
 /// Lays a dialog out for the size of the screen.
 pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     let (cols, rows) = model.size;
@@ -53,7 +56,9 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     let room = rows.saturating_sub(4 + first);
     let height = u16::try_from(lines.len()).unwrap_or(u16::MAX).clamp(1, room);
     let x = (cols - inner) / 2;
-    let y = (rows - 1 - height) / 2;
+    // A form that grows and shrinks with what is offered stays where it is.
+    let nominal = if matches!(overlay, Overlay::Form(_)) { FORM_ROWS.min(room) } else { height };
+    let y = ((rows - 1 - nominal) / 2).min(rows.saturating_sub(3 + height));
     let body = Rect::new(x, y.max(first + 1), inner, height);
     let border = Rect::new(x - 2, body.y - 1, inner + 4, height + 2);
     Dialog { title, tone, lines, selected, body, border: Some(border) }
@@ -78,7 +83,9 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 let name = model.sessions.by_id(session).map_or(session.as_str(), |row| row.name.as_str());
                 let live = model.live.iter().find(|live| live.session == *session);
                 let lines = live.map(|live| live::lines(model, live, width)).unwrap_or_default();
-                (format!("Stopping: {name}"), Tone::Warn, lines, None)
+                let place = live.map(|live| live.place).filter(|(_, all)| *all > 1);
+                let place = place.map(|(place, all)| format!(" ({place} of {all})")).unwrap_or_default();
+                (format!("Stopping: {name}{place}"), Tone::Warn, lines, None)
             }
             Reading::Receipt(r) => {
                 let name = model.sessions.by_id(&r.session).map_or(r.session.as_str(), |row| row.name.as_str());

@@ -3,8 +3,8 @@
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 
-use super::super::glyph::{self, DOT};
-use super::super::model::{Events, Model};
+use super::super::glyph;
+use super::super::model::{Events, Model, told};
 use super::super::theme::Tone;
 use super::doc::{Doc, span, wrap};
 use super::{human, palette};
@@ -41,14 +41,13 @@ pub(super) fn lines(model: &Model, events: &Events, width: u16) -> (Vec<Line<'st
         ];
         let style = if line.tone == Tone::Good { theme.text() } else { theme.tone(line.tone) };
         let style = if is_chosen { style.add_modifier(Modifier::BOLD) } else { style };
-        let more = line.receipt.map(|_| format!(" {DOT} receipt")).unwrap_or_default();
         if doc.width() < 30 {
             doc.line(head);
-            doc.text(1, &format!("{}{more}", line.text), style);
+            doc.text(1, &told(line), style);
             continue;
         }
         let mut head = Some(head);
-        for part in wrap(&escape(&format!("{}{more}", line.text)), doc.width() - 10) {
+        for part in wrap(&escape(&told(line)), doc.width() - 10) {
             let mut spans = head.take().unwrap_or_else(|| vec![Span::raw(" ".repeat(10))]);
             spans.push(Span::styled(part, style));
             doc.line(spans);

@@ -46,7 +46,7 @@ pub(super) fn age(seconds: Option<f64>) -> String {
 }
 
 /// Returns how long after the start something happened, for example `3m12s`.
-pub(super) fn since_start(at: Duration) -> String {
+pub(in super::super) fn since_start(at: Duration) -> String {
     let seconds = at.as_secs();
     match seconds {
         0..60 => format!("{seconds}s"),

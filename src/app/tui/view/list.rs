@@ -4,6 +4,8 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
+use std::borrow::Cow;
+
 use super::super::glyph::{self, CHECK, DOT, MORE};
 use super::super::keymap::{Action, Context};
 use super::super::model::{Group, LOOKS, ListLine, Model, Pane, Totals};
@@ -17,6 +19,7 @@ use super::stranger;
 use crate::app::command::Orphan;
 use crate::app::contract::{Kind, Phase, SessionRow};
 use crate::lifecycle::verdict::VerdictKind;
+use crate::text::{escape, shorten};
 
 /// Returns the lines of the list as they are shown.
 pub(in super::super) fn list_lines(model: &Model) -> Vec<ListLine<'_>> {
@@ -195,8 +198,8 @@ struct Columns {
 }
 
 impl Columns {
-    /// Gives columns in the order of their importance while enough is left for the name. GPU memory has one only
-    /// where a session has some.
+    /// Gives columns in the order of their importance while enough is left for the name. Ports, GPU memory and
+    /// directories have one only where a session has some.
     fn of(model: &Model, room: u16) -> Self {
         let state = if room >= 26 {
             14
@@ -209,17 +212,20 @@ impl Columns {
         let memory = if room >= 35 { 6 } else { 0 };
         let mut left = Room(room.saturating_sub(MARKS + state + uptime + memory));
         let wide = arrangement(model.size) == Arrangement::Wide;
-        let has_gpu = model.sessions.rows().iter().any(|session| session.gpu_bytes.is_some());
+        let has = |what: fn(&SessionRow) -> bool| model.sessions.rows().iter().any(what);
+        let has_gpu = has(|session| session.gpu_bytes.is_some());
+        let has_ports = has(|session| session.ports.as_ref().is_some_and(|ports| !ports.is_empty()));
+        let places: &[u16] = if has(|session| session.cwd.is_some()) { &[PLACE_LONG, PLACE] } else { &[] };
         Self {
             state,
             uptime,
             memory,
-            port: left.take(7, 14),
+            port: if has_ports { left.take(7, 14) } else { 0 },
             gpu: if has_gpu { left.take(6, 14) } else { 0 },
             cpu: left.take(6, 14),
-            place: [PLACE_LONG, PLACE]
-                .into_iter()
-                .map(|columns| left.take(columns, columns))
+            place: places
+                .iter()
+                .map(|columns| left.take(*columns, *columns))
                 .find(|columns| *columns > 0)
                 .unwrap_or_default(),
             spark: if wide { left.take(SPARK, 18) } else { 0 },
@@ -261,7 +267,7 @@ fn draw_session(model: &Model, session: &SessionRow, columns: &Columns, selected
     let unseen = model.news.is_unseen(&session.session);
     let marks = [session.adopted, attention || ended || unseen].into_iter().filter(|mark| *mark).count();
     let width = row.room().saturating_sub(columns + 2 * u16::try_from(marks).unwrap_or(2));
-    row.left(width, &session.name, name);
+    row.left(width, &shown_name(model, session, width), name);
     if session.adopted {
         // Behind the name of a session that somebody else has launched.
         row.gap(1).put(glyph::GUEST, theme.dim());
@@ -296,6 +302,18 @@ fn draw_session(model: &Model, session: &SessionRow, columns: &Columns, selected
     number(row, cpu, &human::percent(session.cpu_pct), base);
     number(row, memory, &human::bytes(session.rss_bytes), base);
     number(row, gpu, &human::bytes(session.gpu_bytes), base);
+}
+
+/// Returns the name of a session; one that would look like another's where its end is cut is cut in the middle.
+fn shown_name<'a>(model: &Model, session: &'a SessionRow, columns: u16) -> Cow<'a, str> {
+    let name = escape(&session.name);
+    if paint::width(&name) <= columns {
+        return name;
+    }
+    let cut = |name: &str| shorten(&escape(name), usize::from(columns));
+    let mine = cut(&session.name);
+    let is_alike = |row: &&SessionRow| row.name != session.name && cut(&row.name) == mine;
+    if model.sessions.rows().iter().any(|row| is_alike(&row)) { paint::middle(&name, columns).into() } else { name }
 }
 
 /// Columns of the last looks at how busy a session was, with a gap before them.

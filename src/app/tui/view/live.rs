@@ -15,18 +15,19 @@ pub(super) fn lines(model: &Model, live: &Live, width: u16) -> Vec<Line<'static>
     let mut doc = Doc::new(theme, width);
     let (ended, all) = (live.ended(), live.targets.len());
     let head = format!("{ended} of {all} gone");
+    let (it, lets) = if model.live.len() > 1 { ("all", "lets all go on") } else { ("it", "lets it go on") };
     let key = model.keys.shown(Context::Reader, Action::Hold);
     let next = match (live.act, live.left_s) {
         (Act::Force, _) => "KILL is sent at once".to_owned(),
         _ if live.killed => "KILL was sent".to_owned(),
         _ if let Some(held) = live.held_s => {
             format!(
-                "held before KILL, for {} at the longest   {key} lets it go on",
+                "held before KILL, for {} at the longest   {key} {lets}",
                 human::since_start(Duration::from_secs(held))
             )
         }
         (_, Some(0)) => "the grace is over: KILL".to_owned(),
-        (_, Some(left)) if ended < all => format!("KILL in {left} s   {key} holds it"),
+        (_, Some(left)) if ended < all => format!("KILL in {left} s   {key} holds {it}"),
         _ => String::new(),
     };
     if doc.width() < 60 {
@@ -38,7 +39,7 @@ pub(super) fn lines(model: &Model, live: &Live, width: u16) -> Vec<Line<'static>
     doc.blank();
     for target in &live.targets {
         let (what, tone) = match &target.stage {
-            Stage::Captured => ("captured".to_owned(), Tone::Dim),
+            Stage::Planned => ("no signal yet".to_owned(), Tone::Dim),
             Stage::Signalled(sent) => (format!("signalled {}", sent.join(" ")), Tone::Warn),
             Stage::Gone => ("gone".to_owned(), Tone::Good),
         };

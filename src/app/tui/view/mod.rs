@@ -35,7 +35,7 @@ mod why;
 
 pub(super) use dialog::overlay_text;
 pub use frame::draw;
-pub(super) use human::bytes;
+pub(super) use human::{bytes, since_start};
 pub(super) use launch::menu_order;
 pub(super) use list::list_lines;
 pub use screen::Surface;

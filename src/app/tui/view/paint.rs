@@ -7,7 +7,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::Line;
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use crate::text::{escape, shorten};
 
@@ -102,6 +102,22 @@ pub(super) fn marker(glyph: &str, is_on: bool) -> String {
     if is_on { format!("{glyph} ") } else { "  ".to_owned() }
 }
 
+/// Cuts a text in the middle, so that it takes so many columns at most: its beginning and its end stay.
+pub(super) fn middle(text: &str, columns: u16) -> String {
+    let room = usize::from(columns.saturating_sub(1));
+    let mut tail = String::new();
+    for c in text.chars().rev() {
+        let longer = format!("{c}{tail}");
+        if longer.width() > room / 2 {
+            break;
+        }
+        tail = longer;
+    }
+    // The end of a cluster says nothing without its beginning.
+    let tail = tail.trim_start_matches(|c: char| c.width().unwrap_or(0) == 0);
+    format!("{}{tail}", shorten(text, usize::from(columns).saturating_sub(tail.width())))
+}
+
 /// Returns how many columns a text takes.
 pub(super) fn width(text: &str) -> u16 {
     u16::try_from(text.width()).unwrap_or(u16::MAX)
@@ -131,6 +147,22 @@ mod tests {
         let area = buffer.area;
         draw(&mut Row::new(&mut buffer, area, 0).unwrap());
         assert_eq!(super::super::tests::text_of(&buffer), expected);
+    }
+
+    #[test]
+    fn a_text_is_cut_in_the_middle() {
+        for (text, columns, expected) in [
+            ("a-long-name-bb", 9, "a-lo…e-bb"),
+            ("a-long-name-bb", 8, "a-lo…-bb"),
+            ("読込読込読込", 8, "読込…込"),
+            ("cafe\u{301}cafe\u{301}", 5, "ca…fe\u{301}"),
+            ("abc", 1, "…"),
+            ("abc", 0, ""),
+        ] {
+            let cut = middle(text, columns);
+            assert_eq!(cut, expected);
+            assert!(width(&cut) <= columns, "{cut}");
+        }
     }
 
     #[test]

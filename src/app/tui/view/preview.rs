@@ -210,8 +210,13 @@ pub(super) fn bystanders(doc: &mut Doc<'_>, heading: &str, what: &str, rows: &[B
 pub(super) fn quit_lines(model: &Model, quit: &QuitBox, width: u16) -> Vec<Line<'static>> {
     let theme = &model.theme;
     let mut doc = Doc::new(theme, width);
-    let ending = ending(model);
-    doc.heading("These sessions end", Some(ending.len()), Tone::Warn);
+    let mut ending = ending(model);
+    ending.retain(|id| ends(model, quit, id));
+    if ending.is_empty() {
+        doc.text(0, "Nothing ends with this program.", theme.text());
+    } else {
+        doc.heading("These sessions end", Some(ending.len()), Tone::Warn);
+    }
     for row in ending.iter().filter_map(|id| model.sessions.by_id(id)) {
         session(&mut doc, theme, row);
         for target in quit.plans.get(&row.session).and_then(|plan| plan.plan.as_ref()).into_iter().flatten() {
@@ -246,6 +251,13 @@ pub(super) fn quit_lines(model: &Model, quit: &QuitBox, width: u16) -> Vec<Line<
         }
     }
     doc.into_lines()
+}
+
+/// Tells whether somebody ends: of a session that is over its plan says it, as soon as there is one.
+fn ends(model: &Model, quit: &QuitBox, id: &str) -> bool {
+    let is_over = model.sessions.by_id(id).is_some_and(|row| row.phase.is_over());
+    let plan = quit.plans.get(id).and_then(|plan| plan.plan.as_ref()).filter(|_| is_over);
+    plan.is_none_or(|rows| rows.iter().any(|row| row.signal.is_some()))
 }
 
 fn session(doc: &mut Doc<'_>, theme: &Theme, row: &SessionRow) {

@@ -171,7 +171,15 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         (&word, theme.tone(tone)),
     ];
     // Of a session that is over the word says how it ended; only the reason is new.
-    let mut detail = session.reason().map(|why| format!(" {why}")).unwrap_or_default();
+    let kept = model.sessions.kept(&session.session).filter(|_| session.phase.is_over());
+    let mut detail = match (kept, session.reason()) {
+        // It has ended; who has not is somebody else.
+        (Some(kept), _) => {
+            format!("; {} {} left alive", kept.join(", "), if kept.len() == 1 { "was" } else { "were" })
+        }
+        (None, Some(why)) => format!(" {why}"),
+        (None, None) => String::new(),
+    };
     if let Some(suggest) = &session.suggest {
         let _ignored = write!(detail, "; {}", suggest.text);
         // First, so that a long reason does not push it out.

@@ -72,7 +72,7 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
         let Some(mut row) = Row::new(buffer, rows, index) else { break };
         let is_selected = at == selected && active;
         row.put(if is_selected { glyph::BAR } else { " " }, theme.accent());
-        columns.draw(theme, line, &mut row);
+        columns.draw(model, line, &mut row);
         if is_selected {
             tint(buffer, Rect { y: rows.y + index, height: 1, ..rows }, theme.selection(true));
         }
@@ -137,10 +137,11 @@ impl Columns {
         row.gap(1).put("command", dim);
     }
 
-    fn draw(&self, theme: &Theme, line: &TreeLine<'_>, row: &mut Row<'_>) {
+    fn draw(&self, model: &Model, line: &TreeLine<'_>, row: &mut Row<'_>) {
+        let theme = &model.theme;
         match line {
-            TreeLine::Process { row: process, guides } => self.process(theme, process, guides, "", row),
-            TreeLine::Supervisor(process) => self.process(theme, process, "", "our own: leaves last ", row),
+            TreeLine::Process { row: process, guides } => self.process(model, process, (guides, ""), row),
+            TreeLine::Supervisor(process) => self.process(model, process, ("", "our own: leaves last "), row),
             TreeLine::Bystander { what, row: other } => {
                 row.left(VERDICT, &format!("{DOT} {what}"), theme.tone(Tone::Warn));
                 row.right(PID - 1, &other.pid.to_string(), theme.dim());
@@ -153,7 +154,8 @@ impl Columns {
         }
     }
 
-    fn process(&self, theme: &Theme, process: &ProcessRow, guides: &str, label: &str, row: &mut Row<'_>) {
+    fn process(&self, model: &Model, process: &ProcessRow, (guides, label): (&str, &str), row: &mut Row<'_>) {
+        let theme = &model.theme;
         let gone = process.verdict == VerdictKind::Gone;
         let base = if gone || !label.is_empty() { theme.dim() } else { theme.text() };
         let verdict = format!("{} {}", verdict_glyph(process.verdict), process.verdict.name());
@@ -179,6 +181,9 @@ impl Columns {
             row.gap(2).left(self.member - 1, &membership(&process.membership, ","), theme.dim());
         }
         row.gap(1).put(guides, theme.rule(false)).put(label, theme.dim());
+        if model.tree.is_new(process) {
+            row.put("new", theme.tone(Tone::Good)).gap(1);
+        }
         if process.protected.is_some() {
             row.put("protected", theme.tone(Tone::Warn)).gap(1);
         }

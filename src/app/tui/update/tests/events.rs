@@ -7,7 +7,7 @@ use super::super::super::seam::UiEvent;
 use crate::app::event::Event;
 use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::Context;
-use crate::app::tui::model::{Events, Overlay, Reading};
+use crate::app::tui::model::{Events, Field, Overlay, Reading};
 
 fn note(bench: &mut Bench, text: &str) {
     bench.send(UiEvent::Note(text.to_owned()));
@@ -61,8 +61,30 @@ fn a_receipt_that_is_not_kept_any_more_says_where_it_is() {
     assert!(bench.model.log.notable().is_some_and(|line| line.text.contains("logs --receipts")));
 }
 
+/// Every word has to stand in the line as it is shown, its marks included; scattered letters are no word.
 #[test]
-fn the_log_is_filtered_as_the_list_is() {
+fn the_filter_finds_words_in_the_whole_line() {
+    let mut bench = Bench::full(80, 24);
+    told(&mut bench);
+    note(&mut bench, "rare events come in pieces, twice");
+    note(&mut bench, "Alpha took a while");
+    for (typed, found) in [
+        ("receipt", 1),
+        ("RECEIPT not", 1),
+        ("receipt alpha", 0),
+        ("alpha", 1),
+        ("while alp", 1),
+        ("aph", 0),
+        ("3m12s alpha", 1),
+        (" ", bench.model.log.lines().count()),
+    ] {
+        let events = Events { line: Field::of(typed), ..Events::default() };
+        assert_eq!(events.lines(&bench.model.log).len(), found, "{typed:?}");
+    }
+}
+
+#[test]
+fn the_log_is_filtered_by_words() {
     let mut bench = Bench::full(80, 24);
     for text in ["alpha went", "beta came", "alpha again"] {
         note(&mut bench, text);

@@ -278,3 +278,25 @@ fn a_tmux_session_of_others_is_picked() {
     bench.answer(&effects, Answer::Launched(launched("shell-77777777")));
     assert_eq!(bench.model.awaited.as_deref(), Some("shell-77777777"));
 }
+
+/// The top of the form stays where it is while offers come and go; the footer says what Enter does.
+#[test]
+fn the_form_keeps_its_place_and_the_footer_follows_its_lines() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("a");
+    let top = |bench: &mut Bench| bench.draw().lines().position(|line| line.contains("Launch"));
+    let footer = |bench: &mut Bench| bench.draw().lines().last().unwrap_or_default().to_owned();
+    let before = top(&mut bench);
+    assert!(before.is_some() && footer(&mut bench).contains("Enter launch"));
+    for key in ["<Down>", "l", "<Down>", "<Down>", "<Down>", "<Down>", "x"] {
+        bench.press(key);
+        assert_eq!(top(&mut bench), before, "{key}");
+    }
+    for (at, label) in [(Slot::Save, "Enter save"), (Slot::Replace, "Enter replace"), (Slot::Launch, "Enter launch")] {
+        if let Some(Overlay::Form(form)) = bench.model.overlays.last_mut() {
+            form.at = at;
+        }
+        let footer = footer(&mut bench);
+        assert!(footer.contains(label), "{footer}");
+    }
+}

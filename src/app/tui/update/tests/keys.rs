@@ -411,3 +411,17 @@ fn only_the_focused_session_writes_the_clipboard() {
     bench.press("<C-\\>");
     assert_eq!(writes(&mut bench, FIRST), []);
 }
+
+#[test]
+fn whoever_leaves_a_terminal_is_in_the_list_where_it_is_shown() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("<Enter><C-\\>");
+    assert_eq!(bench.model.pane, Pane::List);
+    let before = bench.model.selected.clone();
+    bench.press("j");
+    assert_ne!(bench.model.selected, before, "the keys move in the list");
+    bench.press("k<Enter><C-\\><C-\\>");
+    assert_eq!((bench.model.pane, bench.model.context()), (Pane::Screen, Context::Terminal), "twice sends it");
+    bench.press("<C-\\>z<Enter><C-\\>");
+    assert_eq!(bench.model.pane, Pane::Screen, "nothing else is shown");
+}

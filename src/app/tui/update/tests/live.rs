@@ -40,7 +40,7 @@ fn each_process_is_followed_and_the_time_until_kill_told() {
     assert_eq!(bench.model.context(), Context::Panes, "a short stop shows no panel");
     let text = after(&mut bench, 400);
     assert!(text.contains("Stopping: qwen-coder-32b") && text.contains("0 of 3 gone   KILL in 2 s"), "{text}");
-    assert!(text.contains("signalled TERM") && text.contains("captured"), "{text}");
+    assert!(text.contains("signalled TERM") && text.contains("no signal yet"), "{text}");
     let text = after(&mut bench, 1_000);
     assert!(text.contains("KILL in 1 s"), "{text}");
     bench.send(UiEvent::Happened(Event::ProcessGone { session: SESSION.into(), pid: 4301, command: String::new() }));
@@ -112,4 +112,78 @@ fn the_selected_session_is_held_without_its_panel() {
     stopping(&mut bench);
     let effects = bench.press("H");
     assert!(matches!(&effects[..], [Effect::Run { command: Command::Hold { .. }, .. }]), "{effects:?}");
+}
+
+/// Who ends between the preview and the agreement is gone from the start, and who comes is listed once it is signalled.
+#[test]
+fn what_happens_after_the_preview_is_followed() {
+    let mut bench = Bench::full(140, 40);
+    let effects = bench.press("x");
+    let plan = Receipt { grace_s: Some(2.0), ..fixtures::plan() };
+    bench.answer(&effects, Answer::Receipt(Box::new(plan)));
+    bench.draw();
+    let (gone, new) = (|pid| (SESSION.to_owned(), pid, String::new()), "sleep 9");
+    let (session, pid, command) = gone(4301);
+    bench.send(UiEvent::Happened(Event::ProcessGone { session, pid, command }));
+    let session = SESSION.to_owned();
+    bench.send(UiEvent::Happened(Event::ProcessNew { session, pid: 4900, command: new.into() }));
+    bench.press("y");
+    signalled(&mut bench, 4242, "TERM");
+    let text = after(&mut bench, 400);
+    assert!(text.contains("1 of 3 gone") && !text.contains("4900"), "{text}");
+    signalled(&mut bench, 4900, "TERM");
+    let session = SESSION.to_owned();
+    bench.send(UiEvent::Happened(Event::ProcessNew { session, pid: 4901, command: "sleep 10".into() }));
+    signalled(&mut bench, 4901, "TERM");
+    let (session, pid, command) = gone(4901);
+    bench.send(UiEvent::Happened(Event::ProcessGone { session, pid, command }));
+    let text = bench.draw();
+    assert!(text.contains("2 of 5 gone") && text.contains(new) && text.contains("sleep 10"), "{text}");
+    // One that ended unheard of is gone as the tree says.
+    let mut tree = fixtures::tree();
+    for row in &mut tree.processes {
+        row.verdict = crate::lifecycle::verdict::VerdictKind::Gone;
+    }
+    bench.send(UiEvent::Tree { session: SESSION.into(), tree });
+    assert!(!bench.draw().contains("no signal yet"));
+    // A preview that was closed is forgotten.
+    bench.press("<Esc>gx");
+    assert_eq!(bench.model.meanwhile.len(), 1);
+    bench.press("<Esc>");
+    assert!(bench.model.meanwhile.is_empty());
+}
+
+#[test]
+fn each_of_many_stops_says_which_it_is_and_all_are_held_together() {
+    let mut bench = Bench::full(140, 40);
+    let effects = bench.press("  x");
+    for effect in &effects {
+        if let Effect::Run { ticket, .. } = effect {
+            let plan = Receipt { grace_s: Some(2.0), ..fixtures::plan() };
+            bench.send(UiEvent::Answered { ticket: *ticket, result: Ok(Answer::Receipt(Box::new(plan))) });
+        }
+    }
+    bench.draw();
+    bench.press("y");
+    signalled(&mut bench, 4242, "TERM");
+    let text = after(&mut bench, 400);
+    assert!(text.contains("Stopping: qwen-coder-32b (1 of 2)") && text.contains("H holds all"), "{text}");
+    let effects = bench.press("H");
+    let asked = |effect: &Effect| {
+        let Effect::Run { command: Command::Hold { session, release }, .. } = effect else { panic!("{effect:?}") };
+        (session.clone(), *release)
+    };
+    let both = ["serve-1a2b3c4d", "serve-00000002"].map(str::to_owned);
+    assert_eq!(effects.iter().map(asked).collect::<Vec<_>>(), both.clone().map(|id| (id, None)));
+    for effect in &effects {
+        let Effect::Run { ticket, .. } = effect else { panic!("{effect:?}") };
+        let result = Ok(Answer::Held(Held { held: true, left_s: Some(600.0) }));
+        bench.send(UiEvent::Answered { ticket: *ticket, result });
+    }
+    assert!(after(&mut bench, 200).contains("H lets all go on"));
+    let effects = bench.press("H");
+    assert_eq!(effects.iter().map(asked).collect::<Vec<_>>(), both.map(|id| (id, Some(true))));
+    bench.press("<Esc>");
+    let text = after(&mut bench, 200);
+    assert!(text.contains("Stopping: embedder (2 of 2)"), "{text}");
 }

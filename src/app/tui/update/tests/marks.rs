@@ -2,7 +2,7 @@
 
 use super::commands;
 use crate::app::command::{Answer, Command};
-use crate::app::contract::Phase;
+use crate::app::contract::{Kind, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::app::tui::fixtures::{self, Bench};
@@ -136,4 +136,55 @@ fn what_we_stop_wants_nobody() {
         assert!(!bench.model.attention.contains_key("serve-1a2b3c4d"), "{phase:?}");
         assert_eq!(bench.model.log.notable().cloned(), before, "its receipt is what counts: {phase:?}");
     }
+}
+
+/// What was over before this run, and was looked at then, is no news, whatever comes first: its row, its end, or why it
+/// has failed. What ended since is news, once.
+#[test]
+fn an_end_that_an_earlier_run_has_shown_is_no_news() {
+    let exited = |id: &str| Event::Exited { session: id.into(), exit_code: Some(1), signal: None, attempt: None };
+    let failed = |id: &str| Event::Phase { session: id.into(), phase: Phase::Failed, detail: Some("exit 1".into()) };
+    let mut earlier = Bench::full(140, 40);
+    earlier.press("GG");
+    let memory = earlier.model.memory();
+    assert_eq!(memory.over, ["shell-0000000c", "shell-0000000d"], "it ends with that run, or is over already");
+    let mut rows = fixtures::sessions();
+    rows.retain(|row| row.kind == Kind::Shell);
+    rows[0].session = "shell-0000000e".into();
+    rows[0].phase = Phase::Failed;
+    let (old, new) = ("shell-0000000d", "shell-0000000e");
+    for order in 0..4 {
+        let mut next = Bench::empty(140, 40);
+        next.model.recall(memory.clone());
+        next.model.looks_elsewhere = true;
+        let tell = |next: &mut Bench| {
+            for id in [old, new] {
+                for event in [exited(id), failed(id)].into_iter().skip(order % 2) {
+                    next.send(UiEvent::Happened(event));
+                }
+            }
+        };
+        if order >= 2 {
+            tell(&mut next);
+            assert!(!next.model.attention.contains_key(old));
+        }
+        let mut starting = rows.clone();
+        starting[1].phase = Phase::Starting;
+        next.send(UiEvent::Sessions(starting));
+        next.send(UiEvent::Sessions(rows.clone()));
+        if order < 2 {
+            tell(&mut next);
+        }
+        assert!(!next.model.attention.contains_key(old), "{order}");
+        assert!(!next.model.news.has_ended(old), "{order}");
+        let last = next.model.log.notable().map(|line| line.text.clone()).unwrap_or_default();
+        assert!(!last.contains("build"), "{order}: {last}");
+    }
+    let mut next = Bench::empty(140, 40);
+    next.model.recall(memory);
+    rows[1].name = "a".into();
+    rows[1].kind = Kind::Serve;
+    next.send(UiEvent::Sessions(rows));
+    assert!(next.model.attention.contains_key(new) && next.model.news.has_ended(new));
+    assert!(!next.model.memory().over.contains(&new.to_owned()), "nobody has looked at it");
 }

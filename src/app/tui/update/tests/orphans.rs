@@ -3,7 +3,8 @@
 use crossterm::event::Event as Input;
 
 use super::commands;
-use crate::app::command::{Adopted, Answer, Command, Orphans, OrphansRequest};
+use crate::app::command::{Adopted, Answer, Command, Orphan, Orphans, OrphansRequest};
+use crate::app::contract::Phase;
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::tui::fixtures::{self, Bench, pid, ticket, token};
 use crate::app::tui::keymap::Context;
@@ -11,6 +12,7 @@ use crate::app::tui::model::{Group, ListLine, Overlay, Totals};
 use crate::app::tui::seam::{Effect, UiEvent};
 use crate::app::tui::view::list_lines;
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::receipt::Receipt;
 
 const ORPHAN: &str = "serve-00000003";
 
@@ -164,4 +166,39 @@ fn the_footer_offers_reaping_where_an_orphan_is_selected() {
     assert!(footer(&mut bench).contains("O reap  A adopt"), "{}", footer(&mut bench));
     bench.press("g");
     assert!(!footer(&mut bench).contains("reap"), "{}", footer(&mut bench));
+}
+
+/// Of a session that was stopped only what was left alive on purpose lives: it does not end with us, and its title says so.
+#[test]
+fn what_was_left_alive_on_purpose_does_not_end_with_us() {
+    let mut bench = Bench::full(140, 40);
+    let mut rows = fixtures::sessions();
+    rows.retain(|row| row.name == "build");
+    (rows[0].phase, rows[0].signal, rows[0].exit_code) = (Phase::Exited, Some("HUP".into()), None);
+    (rows[0].detail, rows[0].processes) = (Some("an ssh agent".into()), 1);
+    bench.send(UiEvent::Sessions(rows.clone()));
+    let mut left = fixtures::process(4400, 1, "ssh-agent -D");
+    left.kept = Some("an ssh agent".into());
+    let orphan = Orphan { row: rows[0].clone(), age_s: 9.0, reason: "left".into(), left: vec![left], last: None };
+    let mut orphans = fixtures::orphans();
+    orphans.orphans = vec![orphan];
+    bench.send(UiEvent::Orphans(Box::new(orphans.clone())));
+    bench.model.selected = Some(rows[0].session.clone());
+    bench.look();
+    let text = bench.draw();
+    assert!(text.contains("build  stopped; an ssh agent was left alive"), "{text}");
+    assert_eq!(bench.press("q"), [Effect::Quit], "nothing ends");
+    // Where somebody else is left as well, its plan says whether anybody ends.
+    orphans.orphans[0].left.push(fixtures::process(4401, 1, "sleep 9"));
+    bench.send(UiEvent::Orphans(Box::new(orphans)));
+    let effects = bench.press("q");
+    assert!(bench.draw().contains("These sessions end"));
+    bench.answer(&effects, Answer::Receipt(Box::new(Receipt { plan: Some(Vec::new()), ..Receipt::default() })));
+    let text = bench.draw();
+    assert!(text.contains("Nothing ends") && !text.contains("These sessions end"), "{text}");
+    // A stop of this run has said that all of it is dead.
+    bench.press("<Esc>");
+    rows[0].detail = Some("stopped; pid 4400 was left alive: an ssh agent".into());
+    bench.send(UiEvent::Sessions(rows));
+    assert_eq!(bench.press("q"), [Effect::Quit]);
 }

@@ -358,3 +358,18 @@ fn who_is_listed_later_is_named_then() {
     bench.send(UiEvent::Sessions(rows));
     assert_eq!(newest(&bench), "my\\x1bshell is running");
 }
+
+#[test]
+fn a_process_that_has_just_come_says_so_for_a_moment() {
+    let mut bench = Bench::full(140, 40);
+    let mut tree = fixtures::tree();
+    tree.processes.push(fixtures::process(4950, 4242, "sleep 9"));
+    assert!(!bench.draw().contains(" new "));
+    bench.send(UiEvent::Tree { session: "serve-1a2b3c4d".into(), tree });
+    let text = bench.draw();
+    assert!(text.contains("new sleep 9"), "{text}");
+    bench.now += Duration::from_secs(3);
+    bench.send(UiEvent::Tick);
+    let text = bench.draw();
+    assert!(text.contains("sleep 9") && !text.contains(" new "), "{text}");
+}

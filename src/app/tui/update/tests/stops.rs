@@ -383,3 +383,73 @@ fn a_sweep_of_all_sessions_offers_no_choice() {
     let text = bench.draw();
     assert!(text.contains("ssh-agent -D") && !text.contains("[ ]") && !text.contains("[x]"), "{text}");
 }
+
+/// What is over, with nothing left of it, is not stopped again: alone or among others.
+#[test]
+fn what_has_ended_is_not_asked_about_again() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("/build<Enter>");
+    for key in ["x", "X"] {
+        assert!(bench.press(key).is_empty(), "{key}");
+        assert!(bench.model.overlays.is_empty(), "{key}");
+        let said = bench.model.log.notable().map(|line| line.text.clone());
+        assert_eq!(said.as_deref(), Some("build has ended already: nothing is left to stop"));
+    }
+    assert!(bench.press(" x").is_empty(), "one that is marked");
+    let Some(Overlay::Many(many)) = bench.model.overlays.last() else { panic!("no preview") };
+    assert!(many.items.iter().all(|item| matches!(&item.plan, Some(Err(why)) if why.contains("ended already"))));
+    bench.press("<Esc><Esc>");
+    // What a stop has left alive can be stopped, and what has no manager asked about.
+    let mut rows = fixtures::sessions();
+    for row in rows.iter_mut().filter(|row| row.name == "build") {
+        row.processes = 1;
+    }
+    bench.send(UiEvent::Sessions(rows));
+    bench.model.marked.clear();
+    assert_eq!(commands(&bench.press("x")).len(), 1);
+}
+
+#[test]
+fn a_receipt_of_nobody_takes_the_place_of_none() {
+    let mut bench = Bench::full(140, 40);
+    let full = fixtures::clean_receipt();
+    let nobody = Receipt { session: full.session.clone(), dead: Some(true), host_closed: true, ..Receipt::default() };
+    for receipt in [nobody.clone(), full.clone(), Receipt { elapsed_ms: 1, ..nobody.clone() }] {
+        let session = receipt.session.clone();
+        bench.send(UiEvent::Happened(Event::Receipt { session, receipt: Box::new(receipt) }));
+        let last = bench.model.last_receipt();
+        let expected = if bench.model.receipts.len() == 1 { &nobody } else { &full };
+        assert_eq!(last, Some(expected));
+    }
+}
+
+/// A restart leaves the session where it stands in its group, whatever comes first: the list, or the answer.
+#[test]
+fn a_restart_keeps_the_place() {
+    for list_first in [false, true] {
+        let mut bench = Bench::full(140, 40);
+        preview(&mut bench, "r");
+        let effects = bench.press("y");
+        let mut rows = fixtures::sessions();
+        for row in rows.iter_mut().filter(|row| row.session == FIRST) {
+            (row.session, row.uptime_s) = ("serve-ffffffff".into(), Some(0.1));
+        }
+        let without = rows.iter().filter(|row| row.session != "serve-ffffffff").cloned().collect();
+        bench.send(UiEvent::Sessions(without));
+        if list_first {
+            bench.send(UiEvent::Sessions(rows.clone()));
+            assert_eq!(bench.model.sessions.position("serve-ffffffff"), Some(0));
+        }
+        let launched = Launched {
+            session: "serve-ffffffff".into(),
+            host: HostKind::Tmux,
+            pid: 9000,
+            start_token: token(9000),
+            tmux: None,
+            notes: Vec::new(),
+        };
+        bench.answer(&effects, Answer::Restarted { receipt: Box::new(fixtures::clean_receipt()), launched });
+        bench.send(UiEvent::Sessions(rows));
+        assert_eq!(bench.model.sessions.position("serve-ffffffff"), Some(0), "{list_first}");
+    }
+}

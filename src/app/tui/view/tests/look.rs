@@ -5,7 +5,8 @@ use ratatui::style::{Color, Modifier};
 use unicode_width::UnicodeWidthStr as _;
 
 use super::draw;
-use crate::app::tui::fixtures::Bench;
+use crate::app::contract::Kind;
+use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::{Action, Context, Keymap, Wish};
 use crate::app::tui::theme::{Depth, Theme};
 use crate::app::tui::{UiEvent, glyph};
@@ -126,4 +127,40 @@ fn no_dialog_covers_the_breadcrumb() {
             }
         }
     }
+}
+
+#[test]
+fn the_footer_offers_neither_to_type_into_what_has_ended_nor_to_stop_it() {
+    let mut bench = Bench::full(140, 40);
+    let footer = |bench: &mut Bench| bench.draw().lines().last().unwrap_or_default().to_owned();
+    assert!(footer(&mut bench).contains("Enter type") && footer(&mut bench).contains("x stop"));
+    bench.press("/build<Enter>");
+    assert!(!footer(&mut bench).contains("Enter type") && !footer(&mut bench).contains("x stop"));
+}
+
+/// Names that differ at their end only are told apart, and have the room of columns that are empty for all.
+#[test]
+fn long_names_are_told_apart() {
+    let mut bench = Bench::full(80, 24);
+    let mut rows = fixtures::sessions();
+    rows.retain(|row| row.kind == Kind::Serve);
+    let long = "a-name-that-is-much-too-long-for-the-column-of-names-even-on-a-wide-screen";
+    rows[0].name = format!("{long}-bb");
+    rows[1].name = format!("{long}-cc");
+    bench.send(UiEvent::Sessions(rows.clone()));
+    let text = bench.draw();
+    let list = |text: &str| text.lines().filter(|line| line.contains("a-name") && line.contains("-bb")).count();
+    assert!(list(&text) >= 1 && text.lines().any(|line| line.contains("-cc")), "{text}");
+    let room = |text: &str| {
+        text.lines()
+            .find(|line| line.contains("a-name") && line.contains("-bb"))
+            .map(|line| line.split_whitespace().find(|word| word.contains("-bb")).unwrap_or_default().chars().count())
+    };
+    let before = room(&text);
+    for row in &mut rows {
+        (row.ports, row.cwd) = (Some(Vec::new()), None);
+    }
+    bench.send(UiEvent::Sessions(rows));
+    let text = bench.draw();
+    assert!(room(&text) > before, "{before:?} {text}");
 }
