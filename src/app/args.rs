@@ -115,14 +115,11 @@ pub enum Action {
     /// List the keys of the screen, in a form that the configuration takes
     Keys(Json),
     /// Print the JSON Schema of the batch protocol
-    Schema,
+    Schema(Json),
     /// Print completions for a shell
-    Completions {
-        /// Which shell
-        shell: clap_complete::Shell,
-    },
+    Completions(Completions),
     /// Print the manual page
-    Man,
+    Man(Json),
 }
 
 /// Output for programs.
@@ -367,6 +364,16 @@ pub struct Notify {
     pub output: Json,
 }
 
+/// Arguments of `completions`.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub struct Completions {
+    /// Which shell
+    pub shell: clap_complete::Shell,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
 /// Arguments of `trust`.
 #[derive(Debug, ClapArgs)]
 pub struct Trust {
@@ -403,7 +410,8 @@ impl Action {
         match self {
             Self::Trust(trust) => trust.output.json,
             Self::Attach(of) => of.output.json,
-            Self::Keys(output) => output.json,
+            Self::Keys(output) | Self::Schema(output) | Self::Man(output) => output.json,
+            Self::Completions(of) => of.output.json,
             Self::Ls(_)
             | Self::Launch(_)
             | Self::Stop(_)
@@ -424,10 +432,7 @@ impl Action {
             | Self::Dismiss(_)
             | Self::Notify(_)
             | Self::Doctor(_)
-            | Self::Recipes(_)
-            | Self::Schema
-            | Self::Completions { .. }
-            | Self::Man => self.command().is_some_and(|(_, json)| json),
+            | Self::Recipes(_) => self.command().is_some_and(|(_, json)| json),
         }
     }
 
@@ -515,9 +520,12 @@ impl Action {
             }
             Self::Doctor(output) => (Command::Doctor {}, *output),
             Self::Recipes(output) => (Command::Recipes {}, *output),
-            Self::Attach(_) | Self::Trust(_) | Self::Keys(_) | Self::Schema | Self::Completions { .. } | Self::Man => {
-                return None;
-            }
+            Self::Attach(_)
+            | Self::Trust(_)
+            | Self::Keys(_)
+            | Self::Schema(_)
+            | Self::Completions(_)
+            | Self::Man(_) => return None,
         };
         Some((command, output.json))
     }

@@ -18,7 +18,7 @@ use crate::lifecycle::spawn::Spec;
 /// Carries a subcommand out and returns how it ended.
 pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Exit {
     if let Action::Attach(of) = action {
-        return attach(runtime, &of.session);
+        return attach(runtime, &of.session, of.output.json);
     }
     let Some((mut command, as_json)) = action.command() else { return Exit::Internal };
     if let (Command::Launch(request), Some((rows, cols))) = (&mut command, foreground::size()) {
@@ -136,11 +136,11 @@ pub fn say(text: &str) {
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).ok();
 }
 
-fn attach(runtime: &Runtime, session: &str) -> Exit {
+fn attach(runtime: &Runtime, session: &str, as_json: bool) -> Exit {
     let argv = match runtime.attach(session) {
         Ok(argv) => argv,
         Err(error) => {
-            complain(&error, false);
+            complain(&error, as_json);
             return error.exit();
         }
     };
@@ -148,7 +148,7 @@ fn attach(runtime: &Runtime, session: &str) -> Exit {
     // A person who attaches from within tmux means it.
     spec.env_remove = vec!["TMUX".into()];
     let error = spec.exec();
-    complain(&AppError::new(ErrorKind::Tmux, format!("failed to run tmux: {error}")), false);
+    complain(&AppError::new(ErrorKind::Tmux, format!("failed to run tmux: {error}")), as_json);
     Exit::Failed
 }
 

@@ -107,18 +107,21 @@ fn screen_parent(arguments: Vec<OsString>) -> u8 {
 
 fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     match &args.action {
-        Some(Action::Schema) => {
+        // The schema is JSON either way.
+        Some(Action::Schema(_)) => {
             cli::say(&format!("{:#}\n", schema::schema()));
             return Ok(Exit::Ok);
         }
-        Some(Action::Completions { shell }) => {
-            clap_complete::generate(*shell, &mut Args::command(), "cookbook-tui", &mut std::io::stdout());
-            return Ok(Exit::Ok);
+        Some(Action::Completions(of)) => {
+            let mut script = Vec::new();
+            clap_complete::generate(of.shell, &mut Args::command(), "cookbook-tui", &mut script);
+            return Ok(page(&script, of.output.json));
         }
-        Some(Action::Man) => {
-            let page = clap_mangen::Man::new(Args::command());
-            page.render(&mut std::io::stdout()).map_err(|error| AppError::new(ErrorKind::Io, error.to_string()))?;
-            return Ok(Exit::Ok);
+        Some(Action::Man(output)) => {
+            let mut manual = Vec::new();
+            let rendered = clap_mangen::Man::new(Args::command()).render(&mut manual);
+            rendered.map_err(|error| AppError::new(ErrorKind::Io, error.to_string()))?;
+            return Ok(page(&manual, output.json));
         }
         Some(_) | None => {}
     }
@@ -184,6 +187,13 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     };
     runtime.leave();
     exit
+}
+
+/// Prints a text that needs nothing of this host.
+fn page(text: &[u8], as_json: bool) -> Exit {
+    let text = String::from_utf8_lossy(text);
+    cli::say(&if as_json { format!("{}\n", serde_json::json!({ "text": text })) } else { text.into_owned() });
+    Exit::Ok
 }
 
 /// Opens the plain mode.

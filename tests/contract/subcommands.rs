@@ -28,6 +28,33 @@ fn nothing_is_said_as_such() {
 }
 
 #[test]
+fn pages_and_errors_are_json_where_that_is_asked_for() {
+    let rig = Rig::new();
+    let ran = rig.run(&["schema", "--json"]);
+    assert_eq!((ran.code, &ran.out), (Some(0), &rig.run(&["schema"]).out), "{ran:?}");
+    for page in [&["man"][..], &["completions", "bash"]] {
+        assert_eq!(rig.json(page), json!({"text": check_ok(&rig.run(page))}), "{page:?}");
+    }
+    let ran = rig.run(&["attach", "nope", "--json"]);
+    assert_eq!((ran.code, ran.error().as_str()), (Some(4), ""), "{ran:?}");
+    assert_eq!(ran.lines()[0]["error"]["kind"], "not_found", "{ran:?}");
+}
+
+#[test]
+fn a_page_whose_reader_leaves_ends_quietly() {
+    let rig = Rig::new();
+    for page in ["man", "completions bash", "schema", "keys"] {
+        // The reader has left before the first byte.
+        let line = format!("{{ sleep 0.2; {} {page}; echo \"code $?\" >&2; }} | true", rig.base().join(" "));
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &line]);
+        rig.settle(&mut command);
+        let ran = Ran::of(command.spawn().unwrap());
+        assert_eq!(ran.error(), "code 0\n", "{page}");
+    }
+}
+
+#[test]
 fn a_session_in_tmux_outlives_its_launcher() {
     let rig = Rig::new();
     let nap = rig.nap();
