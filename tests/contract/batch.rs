@@ -210,6 +210,44 @@ fn unknown_fields_are_errors_that_name_them() {
 }
 
 #[test]
+fn what_is_there_twice_is_an_error_and_nothing_is_done() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let command = json!(ledger.noted(&["true"]));
+    let lines = [
+        (r#"{"id":1,"id":2,"cmd":"hello"}"#.to_owned(), json!(null), "\"id\""),
+        (r#"{"id":3,"cmd":"hello","cmd":"quit"}"#.to_owned(), json!(3), "\"cmd\""),
+        (r#"{"id":4,"cmd":"tree","session":"x","session":"y"}"#.to_owned(), json!(4), "\"session\""),
+        (format!(r#"{{"id":5,"cmd":"launch","command":"true","command":{command}}}"#), json!(5), "\"command\""),
+    ];
+    let input: String = lines.iter().map(|(line, ..)| format!("{line}\n")).collect();
+    let ran = rig.script(&[], format!("{input}{{\"id\":\"last\",\"cmd\":\"list\"}}\n").as_bytes());
+    for (line, id, key) in &lines {
+        let error = by_id(&ran, id)["error"].take();
+        let message = error["message"].as_str().unwrap();
+        assert_eq!(error["kind"], "usage", "{line}: {message}");
+        assert!(message.contains(key) && message.contains("twice"), "{line}: {message}");
+    }
+    assert_eq!((by_id(&ran, &json!("last"))["result"]["sessions"].take(), ledger.entries().len()), (json!([]), 0));
+    assert_eq!(ran.code, Some(1));
+}
+
+#[test]
+fn a_line_that_is_not_json_says_where() {
+    let rig = Rig::new();
+    let input = "{\"cmd\": \n\u{feff}{\"cmd\":\"hello\"}\n{\"cmd\": x}\n";
+    let ran = rig.script(&[], input.as_bytes());
+    let said: Vec<String> =
+        ran.lines().iter().map(|line| line["error"]["message"].as_str().unwrap().to_owned()).collect();
+    let expected = [
+        "line 1: not JSON: it ends too early, at column 7",
+        "line 2: it begins with a byte order mark: write UTF-8 without one",
+        "line 3: not JSON: expected value, at column 9",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn lines_run_in_order_unless_they_say_async() {
     let rig = Rig::new();
     let mut batch = rig.batch();
