@@ -10,8 +10,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::{Value, json};
 
+use super::cli::note;
 use super::command::{Answer, Command};
 use super::error::{AppError, ErrorKind, Exit};
 use super::runtime::Runtime;
@@ -19,16 +21,28 @@ use crate::lifecycle::door::has_left;
 use request::{Id, Request, no_id};
 
 /// Runs a batch to its end and returns how it ended.
-pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool, interrupted: &Receiver<()>) -> Exit {
+pub fn run(
+    runtime: &Runtime,
+    input: impl Read + Send + 'static,
+    fail_fast: bool,
+    interrupted: &Receiver<&'static str>,
+) -> Exit {
     let (lines, output) = (channel(), channel());
     spawn_reader(input, lines.0.clone());
-    let writer = spawn_writer(output.1);
+    let (leaves, gone) = channel();
+    let writer = spawn_writer(output.1, Leave { runtime: runtime.clone(), told: leaves.clone() });
+    spawn_listener(Leave { runtime: runtime.clone(), told: leaves });
     let mut batch = Batch { runtime, output: output.0, exit: Arc::default(), running: Vec::new(), events: None };
     let mut number = 0;
     let mut quit = false;
+    let mut why = None;
     while !quit {
-        if interrupted.try_recv().is_ok() {
-            batch.note(Exit::Failed);
+        if let Ok(signal) = interrupted.try_recv() {
+            why = Some(format!("ended by {signal} before the end of its input"));
+            break;
+        }
+        if let Ok(reason) = gone.try_recv() {
+            why = Some(reason);
             break;
         }
         let line = match lines.1.recv_timeout(std::time::Duration::from_millis(50)) {
@@ -46,14 +60,18 @@ pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool
             }
         }
         if fail_fast && batch.worst() != Exit::Ok {
+            runtime.end_waits();
             break;
         }
     }
     batch.finish();
     let exit = batch.worst();
     drop(batch);
-    writer.join().ok();
-    exit
+    // Only an answer that is lost counts now: who has read them all may go.
+    let lost = writer.join().ok().flatten();
+    let Some(why) = why.or(lost) else { return exit };
+    note(&why);
+    exit.or(Exit::Failed)
 }
 
 struct Batch<'a> {
@@ -76,6 +94,7 @@ impl Batch<'_> {
             }
         };
         if matches!(request.command, Command::Quit {}) {
+            self.runtime.end_waits();
             self.join();
             let receipts = self.runtime.close();
             for receipt in &receipts {
@@ -219,15 +238,53 @@ fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<Line>>) 
     });
 }
 
-fn spawn_writer(lines: Receiver<String>) -> JoinHandle<()> {
+/// Why a batch ends whose answers nobody reads.
+const UNREAD: &str = "whoever read its answers went away";
+
+/// Ends a batch whose answers reach nobody.
+struct Leave {
+    runtime: Runtime,
+    told: Sender<String>,
+}
+
+impl Leave {
+    fn leave(&self, why: String) {
+        self.runtime.set_unseen_end("whoever read its manager's answers went away");
+        self.runtime.interrupt();
+        self.told.send(why).ok();
+    }
+}
+
+/// Writes the lines; returns why one was lost.
+fn spawn_writer(lines: Receiver<String>, leave: Leave) -> JoinHandle<Option<String>> {
     std::thread::spawn(move || {
         let mut output = std::io::stdout().lock();
         for mut line in lines {
             line.push('\n');
-            // A reader that has left ends the answers, not the work.
-            if output.write_all(line.as_bytes()).and_then(|()| output.flush()).is_err() {
-                return;
+            if let Err(error) = output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
+                let is_unread = error.kind() == std::io::ErrorKind::BrokenPipe;
+                let why = if is_unread { UNREAD.to_owned() } else { format!("its answers cannot be written: {error}") };
+                leave.leave(why.clone());
+                return Some(why);
             }
         }
+        None
     })
+}
+
+/// Waits until nobody reads standard output any more (poll(2)): a batch that has nothing to say would not learn of it.
+fn spawn_listener(leave: Leave) {
+    std::thread::spawn(move || {
+        let output = std::io::stdout();
+        loop {
+            let mut ends = [PollFd::new(&output, PollFlags::empty())];
+            match poll(&mut ends, None) {
+                Ok(_) if ends[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+                    return leave.leave(UNREAD.to_owned());
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    });
 }

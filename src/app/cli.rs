@@ -16,7 +16,7 @@ use super::runtime::Runtime;
 use crate::lifecycle::spawn::Spec;
 
 /// Carries a subcommand out and returns how it ended.
-pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Exit {
+pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<&'static str>) -> Exit {
     if let Action::Attach(of) = action {
         return attach(runtime, &of.session, of.output.json);
     }
@@ -153,7 +153,7 @@ fn attach(runtime: &Runtime, session: &str, as_json: bool) -> Exit {
 }
 
 /// Owns a session until its workload ends; returns why that has failed, where it is known.
-fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> (Exit, Option<String>) {
+fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<&'static str>) -> (Exit, Option<String>) {
     let wait = |seconds| {
         let request =
             WaitRequest { session: session.to_owned(), what: WaitFor::Exit, regex: None, timeout_s: Some(seconds) };

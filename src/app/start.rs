@@ -388,22 +388,28 @@ fn keep_children() {
     signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default()).ok();
 }
 
-/// Says when somebody wants us to end: whoever waits for a session ends at once, a stop that is under way is
+/// Says when somebody wants us to end, and by which signal: whoever waits for a session ends at once, a stop that is under way is
 /// finished.
-fn signals(runtime: &Runtime) -> Receiver<()> {
+fn signals(runtime: &Runtime) -> Receiver<&'static str> {
     let (sender, receiver) = channel();
     keep_children();
     let runtime = runtime.clone();
     if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) {
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                match signal {
-                    SIGHUP => runtime.set_unseen_end("its manager was ended by HUP: its terminal went away"),
-                    SIGTERM => runtime.set_unseen_end("its manager was ended by TERM"),
-                    _ => {}
-                }
+                let name = match signal {
+                    SIGHUP => {
+                        runtime.set_unseen_end("its manager was ended by HUP: its terminal went away");
+                        "HUP"
+                    }
+                    SIGTERM => {
+                        runtime.set_unseen_end("its manager was ended by TERM");
+                        "TERM"
+                    }
+                    _ => "INT",
+                };
                 runtime.interrupt();
-                if sender.send(()).is_err() {
+                if sender.send(name).is_err() {
                     return;
                 }
             }

@@ -34,7 +34,7 @@ pub(super) fn run(
     runtime: &Runtime,
     input: impl Read + Send + 'static,
     notes: &[String],
-    interrupted: Receiver<()>,
+    interrupted: Receiver<&'static str>,
 ) -> Exit {
     // Stopped, we would hold up what runs in our PTYs; a handler, unlike an ignored signal, is not inherited.
     signal_hook::flag::register(signal_hook::consts::SIGTSTP, Arc::default()).ok();

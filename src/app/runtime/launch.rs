@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::exclusive::Claim;
+use super::needs::ending;
 use super::plan::{Plan, base};
 use super::session::{OwnedPty, Session};
 use crate::app::command::{Launched, TmuxPlace};
@@ -199,7 +200,7 @@ impl Inner {
     /// Refuses where nothing can be launched at all.
     pub(super) fn may_launch(&self) -> Result<(), AppError> {
         if self.is_closing() {
-            return Err(AppError::new(ErrorKind::Refused, "cookbook-tui is ending; nothing is launched any more"));
+            return Err(ending());
         }
         if self.inspector.kind() == InspectorKind::None {
             let message = "nothing is launched without a process inspector, because its identity could never be verified; drop --inspector none";

@@ -131,6 +131,8 @@ pub(crate) struct Inner {
     gpu: Mutex<gpu::Known>,
     /// Held for as long as a question takes: never taken where somebody waits for the screen.
     nvidia: Mutex<nvidia::Nvidia>,
+    /// Nobody waits any more, though what is under way goes on.
+    waits_over: AtomicBool,
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
@@ -198,6 +200,7 @@ impl Runtime {
             unseen_end: OnceLock::new(),
             looked_at: looked_at::LookedAt::default(),
             earlier: Mutex::default(),
+            waits_over: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             sockets: Mutex::default(),
@@ -298,6 +301,13 @@ impl Runtime {
     /// Returns a receiver of all events from now on.
     pub fn subscribe(&self) -> std::sync::mpsc::Receiver<hub::Numbered> {
         self.inner.hub.subscribe()
+    }
+
+    /// Nobody waits any more, and nothing is held; what is under way goes on.
+    pub fn end_waits(&self) {
+        self.inner.release_holds();
+        self.inner.waits_over.store(true, Ordering::SeqCst);
+        self.inner.changed();
     }
 
     /// Nothing is launched, nobody waits any more, and nothing is held. A stop that is under way is finished.
@@ -446,6 +456,11 @@ impl Inner {
 
     fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Tells whether whoever waits is to be told that it comes to nothing.
+    fn are_waits_over(&self) -> bool {
+        self.is_closing() || self.waits_over.load(Ordering::SeqCst)
     }
 }
 
