@@ -383,7 +383,16 @@ fn gate_error(error: &GateError) -> AppError {
         GateError::Unidentified(_) => ErrorKind::Unverifiable,
         GateError::Open { .. } | GateError::Broken(_) => ErrorKind::Io,
     };
-    AppError::new(kind, error.to_string())
+    let message = match error {
+        GateError::Exec { what, source } if source.kind() == std::io::ErrorKind::NotFound && !what.contains('/') => {
+            format!(
+                "{} was not found on the PATH of the session: install it, name it by its path, or set `venv` or PATH in `env` of a recipe",
+                text::escape(what)
+            )
+        }
+        error => error.to_string(),
+    };
+    AppError::new(kind, message)
 }
 
 struct ScreenSink {
