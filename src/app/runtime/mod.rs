@@ -57,8 +57,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::command::{Answer, Command};
-use super::config::{Config, Inputs};
+use super::command::{Answer, Command, RestartRequest};
+use super::config::{Config, Inputs, Untrusted};
 use super::error::{AppError, ErrorKind};
 use super::event::Event;
 use super::paths::Paths;
@@ -253,6 +253,9 @@ impl Runtime {
         if let Some(answer) = inner.by_its_owner(command)? {
             return Ok(answer);
         }
+        if let Command::Launch(request) | Command::Restart(RestartRequest { launch: Some(request), .. }) = command {
+            request.name.as_deref().map_or(Ok(()), plan::check_name)?;
+        }
         match command {
             Command::Hello {} => Ok(inner.hello()),
             Command::Launch(request) => inner.launch(request).map(Answer::Launched),
@@ -347,6 +350,11 @@ impl Runtime {
     /// When there is no such session, or it is not in tmux.
     pub fn attach(&self, session: &str) -> Result<Vec<std::ffi::OsString>, AppError> {
         self.inner.attach(session)
+    }
+
+    /// Says that the file of the directory is not used, where that is so.
+    pub fn untrusted_note(&self) -> Option<String> {
+        self.inner.config().untrusted.as_ref().map(Untrusted::note)
     }
 
     /// Returns the records that are left alone.
