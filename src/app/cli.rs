@@ -34,7 +34,14 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<&'static s
     {
         return finish(&Err(error), as_json);
     }
-    let answer = runtime.execute(&command);
+    if let Action::Recipes(_) = action {
+        // Its recipes are missed here first.
+        runtime.untrusted_note().iter().for_each(|untrusted| note(untrusted));
+    }
+    let answer = match action {
+        Action::Adopt(adopt) if let Some(socket) = adopt.listed() => runtime.tmux_sessions_on(socket),
+        _ => runtime.execute(&command),
+    };
     let exit = finish(&answer, as_json);
     match answer {
         // In the foreground as its owner: a PTY session lives as long as we do.
@@ -61,8 +68,8 @@ fn preview_reaping(runtime: &Runtime, request: &mut OrphansRequest) -> Result<()
     let plans: Vec<_> = planned.swept.iter().collect();
     let targets = targets(&plans);
     if !targets.is_empty() {
-        for receipt in plans {
-            say(&report::receipt(receipt));
+        for plan in plans.iter().filter_map(|receipt| receipt.plan.as_deref()) {
+            say(&report::about_to(plan));
         }
     }
     request.confirm = Some(targets);

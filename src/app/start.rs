@@ -165,7 +165,10 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     let server = server(args, &paths, &config)?;
     let state_dir = paths.state_dir.clone();
     let runtime = Runtime::new(Setup { paths, config, inputs, inspector, server, attended: args.batch.is_none() })?;
-    let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
+    let launches = match &args.action {
+        Some(Action::Restart(restart)) => !restart.dry_run,
+        action => matches!(action, None | Some(Action::Launch(_))),
+    };
     // Before anything of this run exists: what earlier runs left is settled, and said.
     let ended = if launches { runtime.settle_earlier() } else { Vec::new() };
     let exit = match (&args.action, input) {

@@ -316,6 +316,10 @@ fn a_restart_ends_the_old_and_starts_the_new() {
     rig.write("work/sub/x", "");
     let launched = rig.launch_tmux(&["--name", "n", "--cwd", "sub"], &ledger.noted(&["sleep", &nap]));
     let old = ledger.one();
+    // Looked at first: nobody is signalled, and nothing is started.
+    let plan = check_ok(&rig.run(&["restart", "n", "--dry-run"]));
+    assert!(plan.contains(&old.pid.to_string()) && plan.contains("would be signalled; nothing was"), "{plan}");
+    old.assert_alive();
     let again = rig.json(&["restart", "n"]);
     let [ended, new] = <[Watched; 2]>::try_from(ledger.wait(2)).unwrap();
     assert_eq!((ended.pid, &again["receipt"]["dead"]), (old.pid, &json!(true)), "{again}");
@@ -367,6 +371,22 @@ fn leaver(rig: &Rig, kind: &str) -> (Value, Watched, Bystanders) {
     rig.json(&["wait", id_of(&launched), "--for", "exit", "--timeout", "20"]);
     daemon.assert_alive();
     (launched, daemon, strangers)
+}
+
+#[test]
+fn a_time_below_zero_is_an_error_that_says_what_it_can_be() {
+    let rig = Rig::new();
+    rig.launch_tmux(&["--name", "n"], &["sleep".into(), rig.nap()]);
+    for words in [
+        &["stop", "n", "--grace", "-1"][..],
+        &["stop", "n", "--timeout", "-1"],
+        &["wait", "n", "--for", "exit", "--timeout", "-1"],
+    ] {
+        let ran = rig.run(words);
+        assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
+        assert!(ran.error().contains("must be a number of seconds from 0"), "{words:?}: {ran:?}");
+    }
+    assert_eq!(rig.json(&["ls"])["sessions"][0]["phase"], "running");
 }
 
 #[test]

@@ -148,7 +148,11 @@ impl Plain {
         if rehearsal(&command).is_some() {
             return self.preview(command);
         }
-        match self.runtime.execute(&command) {
+        let answer = match action {
+            Action::Adopt(adopt) if let Some(socket) = adopt.listed() => self.runtime.tmux_sessions_on(socket),
+            _ => self.runtime.execute(&command),
+        };
+        match answer {
             Ok(Answer::Receipt(plan)) if plan.plan.is_some() => self.say(&sentence::preview("It", &[&plan])),
             Ok(answer) => self.say(&sentence::answer(&answer)),
             Err(error) => self.complain(&error),
