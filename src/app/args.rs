@@ -115,14 +115,11 @@ pub enum Action {
     /// List the keys of the screen, in a form that the configuration takes
     Keys(Json),
     /// Print the JSON Schema of the batch protocol
-    Schema,
+    Schema(Json),
     /// Print completions for a shell
-    Completions {
-        /// Which shell
-        shell: clap_complete::Shell,
-    },
+    Completions(Completions),
     /// Print the manual page
-    Man,
+    Man(Json),
 }
 
 /// Output for programs.
@@ -173,13 +170,13 @@ pub struct Stop {
     /// Id or unique name
     pub session: String,
     /// Seconds between TERM and KILL
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub grace: Option<f64>,
     /// KILL at once
     #[arg(long)]
     pub force: bool,
     /// Give up after this many seconds
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Option<f64>,
     /// Only show what would be signalled
     #[arg(long)]
@@ -197,6 +194,9 @@ pub struct Stop {
 pub struct Restart {
     /// Id or unique name
     pub session: String,
+    /// Only show what would be signalled
+    #[arg(long)]
+    pub dry_run: bool,
     /// End this kept process, too (an agent, a nested server); only in this stop
     #[arg(long, value_name = "PID", value_parser = parse_pid)]
     pub end_kept: Vec<Pid>,
@@ -273,9 +273,9 @@ pub struct Adopt {
     #[arg(required_unless_present = "list")]
     pub session: Option<String>,
     /// List the sessions that could be adopted
-    #[arg(long, conflicts_with_all = ["session", "socket"])]
+    #[arg(long, conflicts_with = "session")]
     pub list: bool,
-    /// Name or path of the tmux server's socket [default: Cookbook's, then our own]
+    /// Name or path of the tmux server's socket [default: Cookbook's, then our own; with --list also your usual one]
     #[arg(long)]
     pub socket: Option<String>,
     /// Output
@@ -343,7 +343,7 @@ pub struct Wait {
     #[arg(long)]
     pub regex: Option<String>,
     /// Seconds to wait at most
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     pub timeout: Option<f64>,
     /// Output
     #[command(flatten)]
@@ -359,9 +359,19 @@ pub struct Notify {
     /// More, in a line; - reads it from standard input
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     pub message: Option<String>,
-    /// Id of the session [default: the one that it is called in]
-    #[arg(long, value_name = "ID")]
+    /// Id or unique name of the session [default: the one that it is called in]
+    #[arg(long)]
     pub session: Option<String>,
+    /// Output
+    #[command(flatten)]
+    pub output: Json,
+}
+
+/// Arguments of `completions`.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub struct Completions {
+    /// Which shell
+    pub shell: clap_complete::Shell,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -403,7 +413,8 @@ impl Action {
         match self {
             Self::Trust(trust) => trust.output.json,
             Self::Attach(of) => of.output.json,
-            Self::Keys(output) => output.json,
+            Self::Keys(output) | Self::Schema(output) | Self::Man(output) => output.json,
+            Self::Completions(of) => of.output.json,
             Self::Ls(_)
             | Self::Launch(_)
             | Self::Stop(_)
@@ -424,10 +435,7 @@ impl Action {
             | Self::Dismiss(_)
             | Self::Notify(_)
             | Self::Doctor(_)
-            | Self::Recipes(_)
-            | Self::Schema
-            | Self::Completions { .. }
-            | Self::Man => self.command().is_some_and(|(_, json)| json),
+            | Self::Recipes(_) => self.command().is_some_and(|(_, json)| json),
         }
     }
 
@@ -445,6 +453,7 @@ impl Action {
                 let request = RestartRequest {
                     session: of.session.clone(),
                     end_kept: choices(&of.end_kept),
+                    dry_run: Some(of.dry_run),
                     ..RestartRequest::default()
                 };
                 (Command::Restart(request), of.output)
@@ -515,11 +524,21 @@ impl Action {
             }
             Self::Doctor(output) => (Command::Doctor {}, *output),
             Self::Recipes(output) => (Command::Recipes {}, *output),
-            Self::Attach(_) | Self::Trust(_) | Self::Keys(_) | Self::Schema | Self::Completions { .. } | Self::Man => {
-                return None;
-            }
+            Self::Attach(_)
+            | Self::Trust(_)
+            | Self::Keys(_)
+            | Self::Schema(_)
+            | Self::Completions(_)
+            | Self::Man(_) => return None,
         };
         Some((command, output.json))
+    }
+}
+
+impl Adopt {
+    /// Returns the one server whose sessions are to be listed.
+    pub fn listed(&self) -> Option<&str> {
+        self.socket.as_deref().filter(|_| self.list)
     }
 }
 

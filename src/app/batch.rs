@@ -3,31 +3,46 @@
 //! Standard output carries nothing but answers and, once subscribed, events. One thread writes; a
 //! reader that is slow loses events (and is told), never answers, and never delays a stop.
 
+mod request;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
+use rustix::event::{PollFd, PollFlags, poll};
+use serde_json::{Value, json};
 
+use super::cli::note;
 use super::command::{Answer, Command};
 use super::error::{AppError, ErrorKind, Exit};
 use super::runtime::Runtime;
 use crate::lifecycle::door::has_left;
+use request::{Id, Request, no_id};
 
 /// Runs a batch to its end and returns how it ended.
-pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool, interrupted: &Receiver<()>) -> Exit {
+pub fn run(
+    runtime: &Runtime,
+    input: impl Read + Send + 'static,
+    fail_fast: bool,
+    interrupted: &Receiver<&'static str>,
+) -> Exit {
     let (lines, output) = (channel(), channel());
     spawn_reader(input, lines.0.clone());
-    let writer = spawn_writer(output.1);
+    let (leaves, gone) = channel();
+    let writer = spawn_writer(output.1, Leave { runtime: runtime.clone(), told: leaves.clone() });
+    spawn_listener(Leave { runtime: runtime.clone(), told: leaves });
     let mut batch = Batch { runtime, output: output.0, exit: Arc::default(), running: Vec::new(), events: None };
     let mut number = 0;
     let mut quit = false;
+    let mut why = None;
     while !quit {
-        if interrupted.try_recv().is_ok() {
-            batch.note(Exit::Failed);
+        if let Ok(signal) = interrupted.try_recv() {
+            why = Some(format!("ended by {signal} before the end of its input"));
+            break;
+        }
+        if let Ok(reason) = gone.try_recv() {
+            why = Some(reason);
             break;
         }
         let line = match lines.1.recv_timeout(std::time::Duration::from_millis(50)) {
@@ -45,14 +60,18 @@ pub fn run(runtime: &Runtime, input: impl Read + Send + 'static, fail_fast: bool
             }
         }
         if fail_fast && batch.worst() != Exit::Ok {
+            runtime.end_waits();
             break;
         }
     }
     batch.finish();
     let exit = batch.worst();
     drop(batch);
-    writer.join().ok();
-    exit
+    // Only an answer that is lost counts now: who has read them all may go.
+    let lost = writer.join().ok().flatten();
+    let Some(why) = why.or(lost) else { return exit };
+    note(&why);
+    exit.or(Exit::Failed)
 }
 
 struct Batch<'a> {
@@ -75,6 +94,7 @@ impl Batch<'_> {
             }
         };
         if matches!(request.command, Command::Quit {}) {
+            self.runtime.end_waits();
             self.join();
             let receipts = self.runtime.close();
             for receipt in &receipts {
@@ -186,15 +206,8 @@ fn of_receipt(clean: bool) -> Exit {
     if clean { Exit::Ok } else { Exit::NotClean }
 }
 
-/// What a request is called; it comes back byte for byte, so a number of any size stays itself.
-type Id = Box<RawValue>;
-
 /// A line of input, or why it is none.
 type Line = Result<String, std::string::FromUtf8Error>;
-
-fn no_id() -> Id {
-    RawValue::NULL.to_owned()
-}
 
 fn success(id: &Id, result: &Value) -> String {
     format!("{{\"id\":{id},\"ok\":true,\"result\":{result}}}")
@@ -204,50 +217,6 @@ fn failure(id: &Id, error: &AppError) -> String {
     let message = crate::text::mask_text(&error.message);
     let error = json!(AppError { message: message.into_owned(), ..error.clone() });
     format!("{{\"id\":{id},\"ok\":false,\"error\":{error}}}")
-}
-
-struct Request {
-    id: Id,
-    run_async: bool,
-    command: Command,
-}
-
-/// The part of a request whose bytes count.
-#[derive(Deserialize)]
-struct Envelope<'a> {
-    #[serde(borrow)]
-    id: Option<&'a RawValue>,
-}
-
-impl Request {
-    fn parse(line: &str) -> Result<Self, (Id, AppError)> {
-        let usage = |message: String| AppError::new(ErrorKind::Usage, message);
-        let value: Value =
-            serde_json::from_str(line).map_err(|error| (no_id(), usage(format!("not JSON: {error}"))))?;
-        let Value::Object(mut fields) = value else {
-            return Err((no_id(), usage("a request is an object such as {\"id\": 1, \"cmd\": \"list\"}".into())));
-        };
-        let envelope: Option<Envelope<'_>> = serde_json::from_str(line).ok();
-        let id = envelope.and_then(|envelope| envelope.id).map_or_else(no_id, ToOwned::to_owned);
-        fields.remove("id");
-        let run_async = match fields.remove("async") {
-            None => false,
-            Some(Value::Bool(run_async)) => run_async,
-            Some(_) => return Err((id, usage("async must be true or false".into()))),
-        };
-        match command(fields) {
-            Ok(command) => Ok(Self { id, run_async, command }),
-            Err(message) => Err((id, usage(message))),
-        }
-    }
-}
-
-fn command(mut fields: Map<String, Value>) -> Result<Command, String> {
-    match fields.remove("cmd") {
-        Some(Value::String(name)) => Command::parse(&name, fields),
-        Some(_) => Err("cmd must be a string".into()),
-        None => Err("cmd is missing".into()),
-    }
 }
 
 /// Reads lines; `None` marks the end of the input. Bytes that are no UTF-8 make a line malformed, not
@@ -269,74 +238,53 @@ fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<Line>>) 
     });
 }
 
-fn spawn_writer(lines: Receiver<String>) -> JoinHandle<()> {
+/// Why a batch ends whose answers nobody reads.
+const UNREAD: &str = "whoever read its answers went away";
+
+/// Ends a batch whose answers reach nobody.
+struct Leave {
+    runtime: Runtime,
+    told: Sender<String>,
+}
+
+impl Leave {
+    fn leave(&self, why: String) {
+        self.runtime.set_unseen_end("whoever read its manager's answers went away");
+        self.runtime.interrupt();
+        self.told.send(why).ok();
+    }
+}
+
+/// Writes the lines; returns why one was lost.
+fn spawn_writer(lines: Receiver<String>, leave: Leave) -> JoinHandle<Option<String>> {
     std::thread::spawn(move || {
         let mut output = std::io::stdout().lock();
         for mut line in lines {
             line.push('\n');
-            // A reader that has left ends the answers, not the work.
-            if output.write_all(line.as_bytes()).and_then(|()| output.flush()).is_err() {
-                return;
+            if let Err(error) = output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
+                let is_unread = error.kind() == std::io::ErrorKind::BrokenPipe;
+                let why = if is_unread { UNREAD.to_owned() } else { format!("its answers cannot be written: {error}") };
+                leave.leave(why.clone());
+                return Some(why);
             }
         }
+        None
     })
 }
 
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use proptest::prelude::*;
-
-    use crate::text::noise::{cases, damaged};
-
-    use super::*;
-
-    fn check(line: &str, expected: &str) {
-        let error = Request::parse(line).map(|request| request.command).unwrap_err().1;
-        assert_eq!(error.kind, ErrorKind::Usage);
-        assert!(error.message.contains(expected), "{line}: {}", error.message);
-    }
-
-    #[test]
-    fn wrong_lines_name_what_is_wrong() {
-        check("{", "not JSON");
-        check("[]", "a request is an object");
-        check("{}", "cmd is missing");
-        check(r#"{"cmd": 1}"#, "cmd must be a string");
-        check(r#"{"cmd": "frobnicate"}"#, "frobnicate");
-        check(r#"{"cmd": "stop", "session": "x", "grce_s": 1}"#, "grce_s");
-        check(r#"{"cmd": "stop"}"#, "session");
-        check(r#"{"cmd": "list", "async": 1}"#, "async");
-        check(r#"{"cmd": "list", "x": 1}"#, "x");
-        check(r#"{"cmd": "launch", "command": 5}"#, "command");
-    }
-
-    #[test]
-    fn ids_come_back_whatever_they_are() {
-        for id in ["1", "null", "\"x\"", "{\"a\":[1]}", "123456789012345678901234567890", "1.50"] {
-            let request = Request::parse(&format!(r#"{{"id": {id}, "cmd": "list"}}"#)).map_err(|(_, e)| e).unwrap();
-            assert_eq!(request.id.get(), id);
-            assert!(success(&request.id, &json!({})).starts_with(&format!("{{\"id\":{id},\"ok\":true")));
-            let (id_of_bad, _) = Request::parse(&format!(r#"{{"id": {id}, "cmd": "x"}}"#)).err().unwrap();
-            assert_eq!(id_of_bad.get(), id);
-        }
-    }
-
-    proptest! {
-        #![proptest_config(cases(300))]
-
-        /// Every line is a request, or an error that a person can read.
-        #[test]
-        fn any_line_is_a_request_or_an_error(bytes in prop_oneof![
-            proptest::collection::vec(any::<u8>(), 0..80),
-            damaged(br#"{"id": [1, {"a": null}], "cmd": "stop", "session": "serve-0123abcd", "grace_s": 1.5, "async": true}"#.to_vec()),
-            damaged(br#"{"cmd": "launch", "command": ["sh", "-c", "x"], "env": {"A": "b"}, "rows": 24, "cols": 80, "host": "pty"}"#.to_vec()),
-        ]) {
-            if let Err((id, error)) = Request::parse(&String::from_utf8_lossy(&bytes)) {
-                prop_assert!(!error.message.is_empty());
-                let answer: Value = serde_json::from_str(&failure(&id, &error)).unwrap();
-                prop_assert_eq!(&answer["ok"], &json!(false));
+/// Waits until nobody reads standard output any more (poll(2)): a batch that has nothing to say would not learn of it.
+fn spawn_listener(leave: Leave) {
+    std::thread::spawn(move || {
+        let output = std::io::stdout();
+        loop {
+            let mut ends = [PollFd::new(&output, PollFlags::empty())];
+            match poll(&mut ends, None) {
+                Ok(_) if ends[0].revents().intersects(PollFlags::HUP | PollFlags::ERR) => {
+                    return leave.leave(UNREAD.to_owned());
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(_) | Err(_) => return,
             }
         }
-    }
+    });
 }

@@ -16,9 +16,9 @@ use super::runtime::Runtime;
 use crate::lifecycle::spawn::Spec;
 
 /// Carries a subcommand out and returns how it ended.
-pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Exit {
+pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<&'static str>) -> Exit {
     if let Action::Attach(of) = action {
-        return attach(runtime, &of.session);
+        return attach(runtime, &of.session, of.output.json);
     }
     let Some((mut command, as_json)) = action.command() else { return Exit::Internal };
     if let (Command::Launch(request), Some((rows, cols))) = (&mut command, foreground::size()) {
@@ -34,7 +34,14 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<()>) -> Ex
     {
         return finish(&Err(error), as_json);
     }
-    let answer = runtime.execute(&command);
+    if let Action::Recipes(_) = action {
+        // Its recipes are missed here first.
+        runtime.untrusted_note().iter().for_each(|untrusted| note(untrusted));
+    }
+    let answer = match action {
+        Action::Adopt(adopt) if let Some(socket) = adopt.listed() => runtime.tmux_sessions_on(socket),
+        _ => runtime.execute(&command),
+    };
     let exit = finish(&answer, as_json);
     match answer {
         // In the foreground as its owner: a PTY session lives as long as we do.
@@ -61,8 +68,8 @@ fn preview_reaping(runtime: &Runtime, request: &mut OrphansRequest) -> Result<()
     let plans: Vec<_> = planned.swept.iter().collect();
     let targets = targets(&plans);
     if !targets.is_empty() {
-        for receipt in plans {
-            say(&report::receipt(receipt));
+        for plan in plans.iter().filter_map(|receipt| receipt.plan.as_deref()) {
+            say(&report::about_to(plan));
         }
     }
     request.confirm = Some(targets);
@@ -136,11 +143,11 @@ pub fn say(text: &str) {
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).ok();
 }
 
-fn attach(runtime: &Runtime, session: &str) -> Exit {
+fn attach(runtime: &Runtime, session: &str, as_json: bool) -> Exit {
     let argv = match runtime.attach(session) {
         Ok(argv) => argv,
         Err(error) => {
-            complain(&error, false);
+            complain(&error, as_json);
             return error.exit();
         }
     };
@@ -148,12 +155,12 @@ fn attach(runtime: &Runtime, session: &str) -> Exit {
     // A person who attaches from within tmux means it.
     spec.env_remove = vec!["TMUX".into()];
     let error = spec.exec();
-    complain(&AppError::new(ErrorKind::Tmux, format!("failed to run tmux: {error}")), false);
+    complain(&AppError::new(ErrorKind::Tmux, format!("failed to run tmux: {error}")), as_json);
     Exit::Failed
 }
 
 /// Owns a session until its workload ends; returns why that has failed, where it is known.
-fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<()>) -> (Exit, Option<String>) {
+fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<&'static str>) -> (Exit, Option<String>) {
     let wait = |seconds| {
         let request =
             WaitRequest { session: session.to_owned(), what: WaitFor::Exit, regex: None, timeout_s: Some(seconds) };

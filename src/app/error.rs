@@ -60,7 +60,7 @@ pub struct About {
 impl AppError {
     /// Returns an error of a kind.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), about: None }
+        Self { kind, message: without_numbers(message.into()), about: None }
     }
 
     /// Returns the same error, about a field of a launch.
@@ -90,6 +90,20 @@ impl AppError {
             | ErrorKind::Io => Exit::Failed,
         }
     }
+}
+
+/// Takes the numbers of the operating system out that the standard library puts behind its words: `(os error 2)`.
+fn without_numbers(mut message: String) -> String {
+    const BEFORE: &str = " (os error ";
+    while let Some(begin) = message.find(BEFORE) {
+        let digits = message[begin + BEFORE.len()..].bytes().take_while(u8::is_ascii_digit).count();
+        let end = begin + BEFORE.len() + digits;
+        if digits == 0 || !message[end..].starts_with(')') {
+            break;
+        }
+        message.replace_range(begin..=end, "");
+    }
+    message
 }
 
 /// How the program ends. With several reasons the greatest in [`Exit::or`]'s order wins.
@@ -133,6 +147,16 @@ impl Exit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_no_numbers_of_the_operating_system() {
+        let check = |text: &str, expected| assert_eq!(AppError::new(ErrorKind::Io, text).message, expected);
+        let error = std::io::Error::from_raw_os_error(2);
+        check(&format!("x: {error}; y: {error}"), "x: No such file or directory; y: No such file or directory");
+        for text in ["", "x (os error )", "x (os error 2", "(os error 2)", "x (os error two)"] {
+            check(text, text);
+        }
+    }
 
     #[test]
     fn the_graver_exit_wins() {

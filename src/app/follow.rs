@@ -19,7 +19,7 @@ use crate::pty::older_log;
 
 /// Prints the log and goes on as it grows. Only whole lines are printed, so neither a character nor an escape
 /// sequence is torn.
-pub(super) fn follow(runtime: &Runtime, logs: &Logs, interrupted: &Receiver<()>) -> Exit {
+pub(super) fn follow(runtime: &Runtime, logs: &Logs, interrupted: &Receiver<&'static str>) -> Exit {
     // Only the journal is asked for without a session, and it is not followed.
     let session = logs.session.as_deref().unwrap_or_default();
     let path = match runtime.log_path(session) {

@@ -16,6 +16,7 @@ use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::{Inspector, InspectorKind};
+use crate::lifecycle::records::Records;
 use crate::lifecycle::store::{Store, write_json};
 use crate::lifecycle::tether::{Tether, is_session_id};
 use crate::lifecycle::verdict::VerdictKind;
@@ -44,7 +45,7 @@ pub(super) fn run(state_dir: &Path, notify: &Notify, inspector: Option<Inspector
     Ok(Exit::Ok)
 }
 
-/// Writes a note for the session that is asked for by its id, or else for the one that this process runs in.
+/// Writes a note for the session that is asked for by its id or its unique name, or else for the one that this process runs in.
 ///
 /// # Errors
 /// `usage` outside of a session, `not_found` where the state directory knows no such session, `state` where it
@@ -53,12 +54,12 @@ pub(super) fn note(store: &Store, inspector: &Inspector, request: &NotifyRequest
     let session = match &request.session {
         Some(session) => session.clone(),
         None => std::env::var(SESSION).map_err(|_| {
-            let message =
-                format!("{SESSION} is not set: call this from inside a session of cookbook-tui, or name one by its id");
+            let message = format!("{SESSION} is not set: call this from inside a session of cookbook-tui, or name one");
             AppError::new(ErrorKind::Usage, message)
         })?,
     };
     let tether = known(store, &session)?;
+    let session = tether.session.clone();
     let verified = is_within(inspector, &tether);
     let origin = Origin { boot_id: inspector.boot_id(), at: boottime(), verified };
     let note = Note::new(&session, request.state, request.message.as_deref(), origin);
@@ -90,6 +91,7 @@ fn known(store: &Store, session: &str) -> Result<Tether, AppError> {
     let found = if is_session_id(session) { store.tether(session) } else { Ok(None) };
     match found {
         Ok(Some(tether)) => Ok(tether),
+        Ok(None) if let Some(tether) = named(store, session)? => Ok(tether),
         Ok(None) => {
             let message = format!(
                 "there is no session {session:?} in {}; `ls` shows those there are, --state-dir chooses another place",
@@ -101,6 +103,20 @@ fn known(store: &Store, session: &str) -> Result<Tether, AppError> {
             Err(AppError::new(ErrorKind::Refused, format!("the record of {session} is left alone: {reason}")))
         }
     }
+}
+
+/// Finds the one session of a name.
+fn named(store: &Store, name: &str) -> Result<Option<Tether>, AppError> {
+    let (tethers, _) = store.load(&mut Records::default()).map_err(|error| {
+        AppError::new(ErrorKind::State, format!("failed to read the records in {}: {error}", store.root().display()))
+    })?;
+    let mut found: Vec<Tether> = tethers.into_iter().filter(|tether| tether.name == name).collect();
+    if found.len() > 1 {
+        let ids: Vec<&str> = found.iter().map(|tether| tether.session.as_str()).collect();
+        let message = format!("{} sessions are named {name:?}: {}", ids.len(), ids.join(", "));
+        return Err(AppError::new(ErrorKind::Usage, message));
+    }
+    Ok(found.pop())
 }
 
 /// Tells whether this process descends from one that the record names. What lost its parent has come back to the

@@ -9,7 +9,7 @@ use super::draft::TmuxRow;
 use super::why::Why;
 use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
-use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, ProcessRow, Receipt};
+use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, PlanRow, ProcessRow, Receipt};
 use crate::lifecycle::store::Quarantined;
 use crate::text::escape;
 
@@ -355,26 +355,33 @@ fn lookalikes(rows: &[Bystander]) -> String {
     })
 }
 
+/// Returns a plan that is carried out next.
+pub(super) fn about_to(plan: &[PlanRow]) -> String {
+    let (mut text, targets) = planned(plan);
+    let verb = if targets == 1 { "is" } else { "are" };
+    writeln!(text, "{targets} {verb} about to be signalled").ok();
+    text
+}
+
+/// Returns the rows of a plan, and how many of them are to be signalled.
+fn planned(plan: &[PlanRow]) -> (String, usize) {
+    let mut text = String::new();
+    for row in plan {
+        let signal = row.signal.as_deref().unwrap_or("-");
+        let (command, reason) = (escape(&row.command), escape(&row.reason));
+        writeln!(text, "{:>7} {signal:<5} {command} ({}): {reason}", row.pid, row.verdict.name()).ok();
+    }
+    (text, plan.iter().filter(|row| row.signal.is_some()).count())
+}
+
 /// Returns a receipt as people read it: the verdict of the whole first.
 pub(super) fn receipt(receipt: &Receipt) -> String {
-    let mut text = String::new();
     if let Some(plan) = &receipt.plan {
-        for row in plan {
-            let signal = row.signal.as_deref().unwrap_or("-");
-            writeln!(
-                text,
-                "{:>7} {signal:<5} {} ({}): {}",
-                row.pid,
-                escape(&row.command),
-                row.verdict.name(),
-                escape(&row.reason)
-            )
-            .ok();
-        }
-        let would = plan.iter().filter(|row| row.signal.is_some()).count();
+        let (mut text, would) = planned(plan);
         writeln!(text, "{would} would be signalled; nothing was").ok();
         return text;
     }
+    let mut text = String::new();
     let of = |kind: OutcomeKind| receipt.outcomes.iter().filter(|row| row.outcome == kind).count();
     let session = if receipt.session.is_empty() { "sweep" } else { &receipt.session };
     let verdict = match receipt.dead {

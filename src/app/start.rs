@@ -107,18 +107,21 @@ fn screen_parent(arguments: Vec<OsString>) -> u8 {
 
 fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     match &args.action {
-        Some(Action::Schema) => {
+        // The schema is JSON either way.
+        Some(Action::Schema(_)) => {
             cli::say(&format!("{:#}\n", schema::schema()));
             return Ok(Exit::Ok);
         }
-        Some(Action::Completions { shell }) => {
-            clap_complete::generate(*shell, &mut Args::command(), "cookbook-tui", &mut std::io::stdout());
-            return Ok(Exit::Ok);
+        Some(Action::Completions(of)) => {
+            let mut script = Vec::new();
+            clap_complete::generate(of.shell, &mut Args::command(), "cookbook-tui", &mut script);
+            return Ok(page(&script, of.output.json));
         }
-        Some(Action::Man) => {
-            let page = clap_mangen::Man::new(Args::command());
-            page.render(&mut std::io::stdout()).map_err(|error| AppError::new(ErrorKind::Io, error.to_string()))?;
-            return Ok(Exit::Ok);
+        Some(Action::Man(output)) => {
+            let mut manual = Vec::new();
+            let rendered = clap_mangen::Man::new(Args::command()).render(&mut manual);
+            rendered.map_err(|error| AppError::new(ErrorKind::Io, error.to_string()))?;
+            return Ok(page(&manual, output.json));
         }
         Some(_) | None => {}
     }
@@ -162,7 +165,10 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     let server = server(args, &paths, &config)?;
     let state_dir = paths.state_dir.clone();
     let runtime = Runtime::new(Setup { paths, config, inputs, inspector, server, attended: args.batch.is_none() })?;
-    let launches = matches!(&args.action, None | Some(Action::Launch(_) | Action::Restart(_)));
+    let launches = match &args.action {
+        Some(Action::Restart(restart)) => !restart.dry_run,
+        action => matches!(action, None | Some(Action::Launch(_))),
+    };
     // Before anything of this run exists: what earlier runs left is settled, and said.
     let ended = if launches { runtime.settle_earlier() } else { Vec::new() };
     let exit = match (&args.action, input) {
@@ -184,6 +190,13 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     };
     runtime.leave();
     exit
+}
+
+/// Prints a text that needs nothing of this host.
+fn page(text: &[u8], as_json: bool) -> Exit {
+    let text = String::from_utf8_lossy(text);
+    cli::say(&if as_json { format!("{}\n", serde_json::json!({ "text": text })) } else { text.into_owned() });
+    Exit::Ok
 }
 
 /// Opens the plain mode.
@@ -378,22 +391,28 @@ fn keep_children() {
     signal_hook::flag::register(signal_hook::consts::SIGCHLD, Arc::default()).ok();
 }
 
-/// Says when somebody wants us to end: whoever waits for a session ends at once, a stop that is under way is
+/// Says when somebody wants us to end, and by which signal: whoever waits for a session ends at once, a stop that is under way is
 /// finished.
-fn signals(runtime: &Runtime) -> Receiver<()> {
+fn signals(runtime: &Runtime) -> Receiver<&'static str> {
     let (sender, receiver) = channel();
     keep_children();
     let runtime = runtime.clone();
     if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) {
         std::thread::spawn(move || {
             for signal in signals.forever() {
-                match signal {
-                    SIGHUP => runtime.set_unseen_end("its manager was ended by HUP: its terminal went away"),
-                    SIGTERM => runtime.set_unseen_end("its manager was ended by TERM"),
-                    _ => {}
-                }
+                let name = match signal {
+                    SIGHUP => {
+                        runtime.set_unseen_end("its manager was ended by HUP: its terminal went away");
+                        "HUP"
+                    }
+                    SIGTERM => {
+                        runtime.set_unseen_end("its manager was ended by TERM");
+                        "TERM"
+                    }
+                    _ => "INT",
+                };
                 runtime.interrupt();
-                if sender.send(()).is_err() {
+                if sender.send(name).is_err() {
                     return;
                 }
             }

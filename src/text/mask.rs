@@ -165,6 +165,19 @@ mod tests {
         let cases = [
             ("", ""),
             ("x --api-key C --port 1", "x --api-key *** --port 1"),
+            // A path that something is said of; whatever else ends like one is a name.
+            ("/etc/passwd: Permission denied", "/etc/passwd: Permission denied"),
+            ("sh: 1: '/a/db_password: not found", "sh: 1: '/a/db_password: not found"),
+            ("(~/.passwd: x) ./my.secret_key: y ../a/API_KEY: z", "(~/.passwd: x) ./my.secret_key: y ../a/API_KEY: z"),
+            ("/etc/passwd:", "/etc/passwd:"),
+            ("/etc/passwd:C", "/etc/passwd:***"),
+            ("/etc/password=C", "/etc/password=***"),
+            ("--x=/etc/password: C", "--x=/etc/password: ***"),
+            ("db/password: C", "db/password: ***"),
+            ("https://h/password: C", "https://h/password: ***"),
+            ("/a/ password: C", "/a/ password: ***"),
+            ("password: C", "password: ***"),
+            ("/a/authorization: Bearer C", "/a/authorization: ***"),
             ("x --api-key=C --port 1", "x --api-key=*** --port 1"),
             ("x --token 'C D' y", "x --token *** y"),
             ("x --token=\"C \\\" D\" y", "x --token=*** y"),
@@ -240,9 +253,19 @@ mod tests {
 
     #[test]
     fn hostile_text_takes_linear_time() {
-        for piece in
-            ["--token=[ ", "--token=\"", "\\", "'\\''", "https://", "a:b@", "sk-", "--token \\", "\\\"", "\"'`"]
-        {
+        for piece in [
+            "--token=[ ",
+            "--token=\"",
+            "\\",
+            "'\\''",
+            "https://",
+            "a:b@",
+            "sk-",
+            "--token \\",
+            "\\\"",
+            "\"'`",
+            "/passwd:",
+        ] {
             let text = piece.repeat(200_000 / piece.len());
             let start = std::time::Instant::now();
             drop(mask_text(&text));
@@ -253,6 +276,9 @@ mod tests {
     /// Every way in which rule 13 says that a secret is written, with `§` for the secret.
     const FORMS: &[&str] = &[
         "--api-key §",
+        "cd /etc/passwd; password: §",
+        "/etc/passwd: password: §",
+        "/etc/passwd: --password §",
         "--api-key=§",
         "--token §",
         "--token=§",
@@ -291,7 +317,7 @@ mod tests {
 
         #[test]
         fn masking_twice_is_masking_once(parts in prop::collection::vec(prop::sample::select(&[
-            "--token", "--api-key", "vllm", "A_KEY=", "=", ":", " ", "\n", "'", "\"", "`", "\\", "x", "secret", "-c", "é",
+            "--token", "--api-key", "vllm", "/passwd: ", "A_KEY=", "=", ":", " ", "\n", "'", "\"", "`", "\\", "x", "secret", "-c", "é",
             "Authorization", "Bearer", "https://", "u", "@", "/", ";", ")", "[", "]", "***", "hf_abcdef", "sk-123", ".", "|",
         ][..]), 0..24)) {
             let text = parts.concat();

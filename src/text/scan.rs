@@ -99,7 +99,9 @@ impl<'a> Scanner<'a> {
         let start = self.at;
         let name = &self.text[start..end];
         self.at = end;
-        let announced = strength(name).and_then(|strength| Some((self.separator_end(name, strength)?, strength)));
+        let announced = strength(name)
+            .filter(|of| *of == Strength::Header || !self.is_path(start, end))
+            .and_then(|strength| Some((self.separator_end(name, strength)?, strength)));
         if let Some((begin, strength)) = announced {
             let api_keys = self.several && is_api_key(name);
             if begin == self.bytes.len() {
@@ -197,6 +199,21 @@ impl<'a> Scanner<'a> {
             None => name.starts_with('-').then_some(sign),
         };
         begin.filter(|begin| !self.is_space(*begin))
+    }
+
+    /// Tells whether a name is the end of a path that something is said of: `/etc/passwd: Permission denied`. What is
+    /// written as an assignment, or is no path from a root, is none.
+    fn is_path(&self, start: usize, end: usize) -> bool {
+        let after = self.bytes.get(end + 1);
+        let is_said = self.bytes.get(end) == Some(&b':') && after.is_none_or(u8::is_ascii_whitespace);
+        if !is_said || start == 0 || self.bytes[start - 1] != b'/' {
+            return false;
+        }
+        // Up to the blank before it: a word is walked through once.
+        let opens = |b: &u8| b.is_ascii_whitespace() || b"\"'`(".contains(b);
+        let begin = self.bytes[..start].iter().rposition(opens).map_or(0, |before| before + 1);
+        let path = &self.text[begin..start];
+        path.starts_with(['/', '~']) || path.starts_with("./") || path.starts_with("../")
     }
 
     /// Returns the end of a header's value, which may have several words.

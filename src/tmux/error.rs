@@ -68,10 +68,12 @@ pub enum TmuxError {
     InputOff(PaneId),
     /// It did not answer in time. Whether it did what it was asked is not known, and a stopped server
     /// may still do it when it is continued.
-    #[error("tmux did not answer within 2 s: {argv}")]
+    #[error("tmux did not answer within 2 s ({asked}); {}", continues(*stopped))]
     Timeout {
-        /// What was asked, without its payload.
-        argv: String,
+        /// What was asked: the name of the command.
+        asked: String,
+        /// The server, where it is seen to be stopped.
+        stopped: Option<Pid>,
     },
     /// The socket cannot be used, so that nothing is known about what is behind it.
     #[error("the tmux server cannot be reached: {0}")]
@@ -107,6 +109,14 @@ pub enum TmuxError {
         /// What is installed.
         version: Version,
     },
+}
+
+/// Returns the way out of a silence.
+fn continues(stopped: Option<Pid>) -> String {
+    stopped.map_or_else(
+        || "`cookbook-tui doctor` tells more".to_owned(),
+        |pid| format!("its server is stopped: `kill -CONT {pid}` lets it go on"),
+    )
 }
 
 impl TmuxError {
@@ -222,7 +232,7 @@ mod tests {
             TmuxError::ServerLost(String::new()),
             TmuxError::PaneDead(PaneId::new(0)),
             TmuxError::InputOff(PaneId::new(0)),
-            TmuxError::Timeout { argv: String::new() },
+            TmuxError::Timeout { asked: String::new(), stopped: None },
             TmuxError::Unreadable(String::new()),
             TmuxError::Failed { argv: String::new(), stderr: String::new() },
             TmuxError::Invalid(String::new()),

@@ -108,7 +108,7 @@ impl Server {
     /// # Errors
     /// [`TmuxError::TooOld`] before 3.2, [`TmuxError::NotInstalled`].
     pub fn version(&self) -> Result<Version, TmuxError> {
-        let output = self.run(vec![self.program.clone(), "-V".into()])?;
+        let output = self.run(vec![self.program.clone(), "-V".into()], "-V")?;
         let version = Version::parse(&String::from_utf8_lossy(&output.stdout))?;
         if version.is_supported() { Ok(version) } else { Err(TmuxError::TooOld { version }) }
     }
@@ -399,7 +399,8 @@ impl Server {
 
     fn call_with(&self, command: Vec<OsString>, may_start_server: bool) -> Result<Vec<u8>, TmuxError> {
         let shown = argv::shown(&command);
-        let output = self.run(self.argv(command, may_start_server))?;
+        let asked = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let output = self.run(self.argv(command, may_start_server), &asked)?;
         if output.status.success() {
             return Ok(output.stdout);
         }
@@ -423,11 +424,18 @@ impl Server {
         })
     }
 
-    fn run(&self, argv: Vec<OsString>) -> Result<Output, TmuxError> {
-        let shown = argv::shown(&argv);
+    /// Returns the server where it is stopped, and hence silent.
+    fn stopped(&self) -> Option<Pid> {
+        match self.probe() {
+            Probe::Running { pid } if is_stopped(pid) => Some(pid),
+            Probe::Running { .. } | Probe::Absent | Probe::Stale | Probe::Unreadable(_) => None,
+        }
+    }
+
+    fn run(&self, argv: Vec<OsString>, asked: &str) -> Result<Output, TmuxError> {
         spawn::run(&self.spec(argv), None, DEADLINE).map_err(|error| {
             if error.kind() == io::ErrorKind::TimedOut {
-                TmuxError::Timeout { argv: shown }
+                TmuxError::Timeout { asked: asked.to_owned(), stopped: self.stopped() }
             } else if error.kind() == io::ErrorKind::NotFound {
                 TmuxError::NotInstalled { program: self.program.to_string_lossy().into_owned() }
             } else {
@@ -435,6 +443,13 @@ impl Server {
             }
         })
     }
+}
+
+/// Tells whether a process is stopped (proc(5)); without procfs nobody can tell.
+fn is_stopped(pid: Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The name may hold anything, parentheses too.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
 fn places(rows: &[PaneRow]) -> Vec<(WindowId, SessionId)> {

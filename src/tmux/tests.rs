@@ -158,7 +158,9 @@ fn a_stopped_server_times_out_and_is_still_identified() {
     let begun = Instant::now();
     let error = rig.server.sessions().unwrap_err();
     let took = begun.elapsed();
-    assert!(matches!(&error, TmuxError::Timeout { argv } if argv.contains("list-sessions")), "{error}");
+    assert!(matches!(&error, TmuxError::Timeout { asked, .. } if asked == "list-sessions"), "{error}");
+    let way_out = format!("its server is stopped: `kill -CONT {}` lets it go on", created.server_pid);
+    assert_eq!(error.to_string(), format!("tmux did not answer within 2 s (list-sessions); {way_out}"));
     assert!(!error.is_absence());
     assert!((Duration::from_millis(1900)..Duration::from_secs(4)).contains(&took), "{took:?}");
     assert_eq!(rig.server.probe(), Probe::Running { pid: created.server_pid });

@@ -107,6 +107,24 @@ fn the_subcommand_says_what_it_took_in_and_ends_with_the_code_of_its_error() {
     assert_eq!(rig.run(&["adopt", "main"]).code, Some(4));
 }
 
+#[test]
+fn the_sessions_of_one_server_are_listed() {
+    let rig = Rig::new();
+    let nap = rig.nap();
+    let other = rig.path("other");
+    let other = other.to_str().unwrap();
+    assert_eq!(rig.tmux(&["new-session", "-d", "-s", "here", "sleep", &nap]).code, Some(0));
+    assert_eq!(rig.tmux(&["-S", other, "new-session", "-d", "-s", "there", "sleep", &nap]).code, Some(0));
+    let listed = rig.json(&["adopt", "--list", "--socket", other]);
+    let names: Vec<_> = listed["sessions"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
+    assert_eq!(names, [&json!("there")], "{listed}");
+    let ran = rig.run(&["adopt", "--list", "--socket", other]);
+    assert!(ran.text().contains("there") && !ran.text().contains("here\n"), "{ran:?}");
+    assert_eq!(rig.run(&["adopt", "--list", "--socket", "a/b"]).code, Some(2));
+    assert_eq!(rig.run(&["adopt", "here", "--list"]).code, Some(2));
+    assert_eq!(rig.tmux(&["-S", other, "kill-server"]).code, Some(0));
+}
+
 /// The model server of a session that was not launched by us is opened for editing as it runs; of a task of Cookbook it is
 /// the line that Cookbook has.
 #[test]

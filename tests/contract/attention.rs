@@ -35,6 +35,30 @@ fn asks(batch: &mut Batch, session: &str, state: &str) -> Value {
 }
 
 #[test]
+fn notify_takes_a_unique_name_and_an_id_before_a_name() {
+    let rig = Rig::new();
+    let nap = rig.nap();
+    let launch = |name: &str| {
+        let launched = rig.launch_tmux(&["--name", name], &["sleep".into(), nap.clone()]);
+        launched["session"].as_str().unwrap().to_owned()
+    };
+    let (one, two) = (launch("one"), launch("two"));
+    let notify = |session: &str| rig.run(&["notify", "--state", "done", "--session", session, "--json"]);
+    assert_eq!(notify("one").lines()[0]["session"], one.as_str());
+    assert_eq!(seen_elsewhere(&rig, &one)["state"], "done");
+    assert_eq!(notify(&two).lines()[0]["session"], two.as_str());
+    // Whoever is named like another's id is not meant by it.
+    let third = launch(&one);
+    assert_eq!(notify(&one).lines()[0]["session"], one.as_str());
+    let fourth = launch("two");
+    let ran = notify("two");
+    let message = ran.lines()[0]["error"]["message"].as_str().unwrap().to_owned();
+    assert!(ran.code == Some(2) && message.contains(&two) && message.contains(&fourth), "{ran:?}");
+    assert_eq!(notify("tw").code, Some(4));
+    assert_eq!(seen_elsewhere(&rig, &third), Value::Null);
+}
+
+#[test]
 fn an_agent_says_how_it_is() {
     let rig = Rig::new();
     let mut batch = rig.batch();

@@ -1,5 +1,7 @@
 //! JSON Lines in, JSON Lines out: order, ids, malformed lines, references, the end of the input.
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
 use std::time::Instant;
 
 use rustix::process::Signal;
@@ -210,6 +212,44 @@ fn unknown_fields_are_errors_that_name_them() {
 }
 
 #[test]
+fn what_is_there_twice_is_an_error_and_nothing_is_done() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let command = json!(ledger.noted(&["true"]));
+    let lines = [
+        (r#"{"id":1,"id":2,"cmd":"hello"}"#.to_owned(), json!(null), "\"id\""),
+        (r#"{"id":3,"cmd":"hello","cmd":"quit"}"#.to_owned(), json!(3), "\"cmd\""),
+        (r#"{"id":4,"cmd":"tree","session":"x","session":"y"}"#.to_owned(), json!(4), "\"session\""),
+        (format!(r#"{{"id":5,"cmd":"launch","command":"true","command":{command}}}"#), json!(5), "\"command\""),
+    ];
+    let input: String = lines.iter().map(|(line, ..)| format!("{line}\n")).collect();
+    let ran = rig.script(&[], format!("{input}{{\"id\":\"last\",\"cmd\":\"list\"}}\n").as_bytes());
+    for (line, id, key) in &lines {
+        let error = by_id(&ran, id)["error"].take();
+        let message = error["message"].as_str().unwrap();
+        assert_eq!(error["kind"], "usage", "{line}: {message}");
+        assert!(message.contains(key) && message.contains("twice"), "{line}: {message}");
+    }
+    assert_eq!((by_id(&ran, &json!("last"))["result"]["sessions"].take(), ledger.entries().len()), (json!([]), 0));
+    assert_eq!(ran.code, Some(1));
+}
+
+#[test]
+fn a_line_that_is_not_json_says_where() {
+    let rig = Rig::new();
+    let input = "{\"cmd\": \n\u{feff}{\"cmd\":\"hello\"}\n{\"cmd\": x}\n";
+    let ran = rig.script(&[], input.as_bytes());
+    let said: Vec<String> =
+        ran.lines().iter().map(|line| line["error"]["message"].as_str().unwrap().to_owned()).collect();
+    let expected = [
+        "line 1: not JSON: it ends too early, at column 7",
+        "line 2: it begins with a byte order mark: write UTF-8 without one",
+        "line 3: not JSON: expected value, at column 9",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn lines_run_in_order_unless_they_say_async() {
     let rig = Rig::new();
     let mut batch = rig.batch();
@@ -342,6 +382,105 @@ fn quit_ends_the_batch_with_the_receipts() {
     strangers.assert_alive();
     assert_eq!(ledger.entries().len(), 1, "a line after quit ran");
     rig.assert_empty();
+}
+
+#[test]
+fn quit_does_not_wait_for_a_wait() {
+    let rig = Rig::new();
+    let mut owner = rig.batch();
+    let other = owner.launch(json!({"command": ["sleep", rig.nap()]}));
+    let ledger = rig.ledger("ledger");
+    let mut batch = rig.batch();
+    let session = batch.launch(json!({"command": ledger.noted(&["sleep", &rig.nap()])}));
+    let wait = |session: &str, what: &str, regex: Value| json!({"cmd": "wait", "session": session, "for": what, "regex": regex, "async": true});
+    let waits = [
+        batch.send(wait(&session, "exit", Value::Null)),
+        batch.send(wait(&session, "output", json!("never"))),
+        // Its owner waits for us.
+        batch.send(wait(&other, "output", json!("never"))),
+    ];
+    assert!(!batch.has_answer(&waits[2]));
+    let quit = batch.send(json!({"cmd": "quit"}));
+    assert_eq!(batch.answer(&quit)["result"]["receipts"][0]["dead"], true);
+    for wait in waits {
+        let error = batch.answer(&wait)["error"].take();
+        assert_eq!(error["kind"], "failed", "{error}");
+        assert!(error["message"].as_str().unwrap().contains("cookbook-tui is ending"), "{error}");
+    }
+    assert_eq!(batch.ended(), Some(1));
+    ledger.one().assert_ends();
+    assert_eq!(owner.ok(json!({"cmd": "stop", "session": other}))["dead"], true);
+}
+
+#[test]
+fn quit_waits_for_a_launch_that_is_under_way() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    let command = ["sleep".to_owned(), rig.nap()];
+    let launch = batch.send(json!({"cmd": "launch", "host": "tmux", "command": command, "async": true}));
+    let quit = batch.send(json!({"cmd": "quit"}));
+    assert_eq!((&batch.answer(&launch)["ok"], &batch.answer(&quit)["ok"]), (&json!(true), &json!(true)));
+    assert_eq!(batch.ended(), Some(0));
+    assert_eq!(rig.json(&["ls"])["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_batch_that_is_told_to_end_says_by_what() {
+    for (signal, name) in [(Signal::TERM, "TERM"), (Signal::HUP, "HUP"), (Signal::INT, "INT")] {
+        let rig = Rig::new();
+        let ledger = rig.ledger("ledger");
+        let mut child = rig.command(&["--batch"]).stdin(Stdio::piped()).spawn().unwrap();
+        let launch = json!({"cmd": "launch", "command": ledger.noted(&["sleep", &rig.nap()])});
+        writeln!(child.stdin.as_mut().unwrap(), "{launch}").unwrap();
+        let workload = ledger.one();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        // Its input does not end.
+        let input = child.stdin.take();
+        let ran = Ran::of(child);
+        drop(input);
+        assert_eq!(ran.error(), format!("cookbook-tui: ended by {name} before the end of its input\n"), "{ran:?}");
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        workload.assert_ends();
+    }
+}
+
+#[test]
+fn a_batch_that_nobody_reads_ends() {
+    // It waits for a line, and it waits for a session.
+    for wait in [None, Some(json!({"cmd": "wait", "session": "$last", "for": "exit"}))] {
+        let rig = Rig::new();
+        let ledger = rig.ledger("ledger");
+        let mut child = rig.command(&["--batch"]).stdin(Stdio::piped()).spawn().unwrap();
+        let launch = json!({"cmd": "launch", "command": ledger.noted(&["sleep", &rig.nap()])});
+        writeln!(child.stdin.as_mut().unwrap(), "{launch}").unwrap();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        if let Some(wait) = &wait {
+            writeln!(child.stdin.as_mut().unwrap(), "{wait}").unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(200));
+        }
+        drop(output);
+        ledger.one().assert_ends();
+        assert_eq!(crate::rig::wait(&mut child), Some(1), "{wait:?}");
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(said, "cookbook-tui: whoever read its answers went away\n");
+        rig.assert_empty();
+    }
+}
+
+#[test]
+fn an_answer_that_is_lost_is_said() {
+    let rig = Rig::new();
+    let mut command = rig.command(&["--batch"]);
+    rig.write("script", "{\"cmd\":\"hello\"}\n");
+    command.stdin(std::fs::File::open(rig.path("script")).unwrap());
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut child = command.stdout(full).spawn().unwrap();
+    assert_eq!(crate::rig::wait(&mut child), Some(1));
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(said.starts_with("cookbook-tui: its answers cannot be written: No space left on device"), "{said}");
 }
 
 /// A batch that waits for ever still ends when it is told to, and takes its sessions with it.

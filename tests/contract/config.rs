@@ -82,16 +82,26 @@ fn a_directorys_file_is_inert_until_it_is_trusted_and_after_every_change() {
     let ledger = rig.ledger("ledger");
     let refuse = |rig: &Rig| {
         assert!(!names(rig).contains(&"planted".to_owned()));
-        assert_eq!(rig.run(&["launch", "planted"]).code, Some(4));
+        let ran = rig.run(&["launch", "planted"]);
+        assert_eq!(ran.code, Some(4), "{ran:?}");
         assert_eq!(ledger.entries().len(), 0, "it was acted on");
     };
     refuse(&rig);
+    // Whoever misses it is told.
+    let note = format!("{} is not trusted and not used; read it, then run `cookbook-tui trust`", file.display());
+    for words in [&["launch", "planted"][..], &["recipes"], &["recipes", "--json"]] {
+        let ran = rig.run(words);
+        assert!(ran.error().contains(&note), "{words:?}: {ran:?}");
+    }
+    let (_, message) = rig.batch().err(json!({"cmd": "launch", "recipe": "planted"}));
+    assert!(message.contains(&note), "{message}");
     // Not even its mistakes count.
     fs::write(&file, "this is no TOML").unwrap();
     refuse(&rig);
     fs::write(&file, tempting(&rig)).unwrap();
     refuse(&rig);
     assert_eq!(rig.run(&["trust"]).code, Some(0));
+    assert_eq!(rig.run(&["recipes"]).error(), "");
     assert_eq!(names(&rig).iter().filter(|name| *name == "planted").count(), 1);
     let row: Value = rig.json(&["recipes"])["recipes"]
         .as_array()

@@ -187,7 +187,7 @@ fn what_cannot_be_saved_changes_nothing() {
     let mut batch = batch(&rig);
     let launch = json!({"command": ["sleep", "1"]});
     for (name, launch, kind, part) in [
-        ("-x", launch.clone(), "usage", "cannot be the name of a recipe"),
+        ("-x", launch.clone(), "usage", "must be a name of 1 to 64 visible characters"),
         ("x", json!({"command": ["x", "--api-key", "sk-abcdefghij"]}), "refused", "looks like a secret"),
         ("x", json!({"command": "x", "gpus": "all"}), "config", "`gpus`"),
         ("x", json!({"recipe": "none"}), "not_found", "there is no recipe"),

@@ -20,6 +20,9 @@ fn check(batch: &mut Batch, request: Value, kind: &str, words: &[&str]) {
     }
 }
 
+/// What is said of a name that no recipe can have.
+const NAME: &[&str] = &["name", "1 to 64 visible characters"];
+
 #[test]
 fn wrong_requests_are_usage() {
     let rig = Rig::new();
@@ -60,6 +63,14 @@ fn wrong_requests_are_usage() {
         (launch(json!({"command": "true", "ceiling_s": 1e300})), &["ceiling_s"]),
         (launch(json!({"command": "true", "grace_s": -0.5})), &["grace_s", "-0.5"]),
         (launch(json!({"command": "true", "machine": "gpu1"})), &["machine", "gpu1", "local"]),
+        (launch(json!({"command": "true", "name": ""})), NAME),
+        (launch(json!({"command": "true", "name": "-x"})), NAME),
+        (launch(json!({"command": "true", "name": "$last"})), NAME),
+        (launch(json!({"command": "true", "name": "$0"})), NAME),
+        (launch(json!({"command": "true", "name": "a\nb"})), NAME),
+        (launch(json!({"command": "true", "name": "\u{1b}[31m"})), NAME),
+        (launch(json!({"command": "true", "name": "x".repeat(300)})), NAME),
+        (on("restart", json!({"launch": {"command": "true", "name": "-x"}})), NAME),
         (json!({"cmd": "wait", "session": session}), &["for"]),
         (on("wait", json!({"for": "doom"})), &["doom", "exit"]),
         (on("wait", json!({"for": "output"})), &["regex"]),

@@ -39,8 +39,11 @@ fn evil_session(rig: &Rig) -> String {
     std::os::unix::fs::symlink("/bin/sleep", &evil).unwrap();
     // Its arguments are gone with its memory: only its name is left to show.
     let script = r#"printf '\033]2;title\007\033[31mred\033[0m\302\233x\342\200\256rtl\n'; "$1" 0.05 & exec "$1" "$2""#;
-    let argv = ["sh", "-c", script, "sh", evil.to_str().unwrap(), "3600"].map(str::to_owned);
-    let launched = rig.launch_tmux(&["--name", &format!("n{EVIL}"), "--kind", "serve"], &argv);
+    // A name that is given cannot be evil; the one of a program can.
+    let shell = rig.path(&format!("n{EVIL}"));
+    std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
+    let argv = [shell.to_str().unwrap(), "-c", script, "sh", evil.to_str().unwrap(), "3600"].map(str::to_owned);
+    let launched = rig.launch_tmux(&["--kind", "serve"], &argv);
     launched["session"].as_str().unwrap().to_owned()
 }
 
@@ -84,6 +87,7 @@ fn errors_are_escaped_as_well() {
     check_run(&rig, &["stop", EVIL], 4);
     check_run(&rig, &["launch", EVIL], 4);
     check_run(&rig, &["launch", "--cwd", EVIL, "--", "true"], 2);
+    check_run(&rig, &["launch", "--name", EVIL, "--", "true"], 2);
     check_run(&rig, &["launch", "--", &format!("/no/{EVIL}")], 1);
     check_run(&rig, &["send", EVIL, "x"], 4);
     check_run(&rig, &["trust", EVIL], 2);

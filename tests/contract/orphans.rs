@@ -172,7 +172,8 @@ fn stubborn(rig: &Rig) -> (String, Watched) {
 
 fn check_printed_first(ran: &Ran, session: &str, workload: &Watched) {
     let text = ran.text();
-    let plan = text.find("would be signalled; nothing was").unwrap_or_else(|| panic!("{ran:?}"));
+    let plan = text.find("2 are about to be signalled\n").unwrap_or_else(|| panic!("{ran:?}"));
+    assert!(!text.contains("nothing was"), "{text}");
     let named = text.find(&workload.pid.to_string()).unwrap();
     let receipt = text.find(&format!("{session}: dead")).unwrap_or_else(|| panic!("{ran:?}"));
     assert!(named < plan && plan < receipt, "{text}");

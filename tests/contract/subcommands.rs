@@ -28,6 +28,33 @@ fn nothing_is_said_as_such() {
 }
 
 #[test]
+fn pages_and_errors_are_json_where_that_is_asked_for() {
+    let rig = Rig::new();
+    let ran = rig.run(&["schema", "--json"]);
+    assert_eq!((ran.code, &ran.out), (Some(0), &rig.run(&["schema"]).out), "{ran:?}");
+    for page in [&["man"][..], &["completions", "bash"]] {
+        assert_eq!(rig.json(page), json!({"text": check_ok(&rig.run(page))}), "{page:?}");
+    }
+    let ran = rig.run(&["attach", "nope", "--json"]);
+    assert_eq!((ran.code, ran.error().as_str()), (Some(4), ""), "{ran:?}");
+    assert_eq!(ran.lines()[0]["error"]["kind"], "not_found", "{ran:?}");
+}
+
+#[test]
+fn a_page_whose_reader_leaves_ends_quietly() {
+    let rig = Rig::new();
+    for page in ["man", "completions bash", "schema", "keys"] {
+        // The reader has left before the first byte.
+        let line = format!("{{ sleep 0.2; {} {page}; echo \"code $?\" >&2; }} | true", rig.base().join(" "));
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &line]);
+        rig.settle(&mut command);
+        let ran = Ran::of(command.spawn().unwrap());
+        assert_eq!(ran.error(), "code 0\n", "{page}");
+    }
+}
+
+#[test]
 fn a_session_in_tmux_outlives_its_launcher() {
     let rig = Rig::new();
     let nap = rig.nap();
@@ -289,6 +316,10 @@ fn a_restart_ends_the_old_and_starts_the_new() {
     rig.write("work/sub/x", "");
     let launched = rig.launch_tmux(&["--name", "n", "--cwd", "sub"], &ledger.noted(&["sleep", &nap]));
     let old = ledger.one();
+    // Looked at first: nobody is signalled, and nothing is started.
+    let plan = check_ok(&rig.run(&["restart", "n", "--dry-run"]));
+    assert!(plan.contains(&old.pid.to_string()) && plan.contains("would be signalled; nothing was"), "{plan}");
+    old.assert_alive();
     let again = rig.json(&["restart", "n"]);
     let [ended, new] = <[Watched; 2]>::try_from(ledger.wait(2)).unwrap();
     assert_eq!((ended.pid, &again["receipt"]["dead"]), (old.pid, &json!(true)), "{again}");
@@ -340,6 +371,22 @@ fn leaver(rig: &Rig, kind: &str) -> (Value, Watched, Bystanders) {
     rig.json(&["wait", id_of(&launched), "--for", "exit", "--timeout", "20"]);
     daemon.assert_alive();
     (launched, daemon, strangers)
+}
+
+#[test]
+fn a_time_below_zero_is_an_error_that_says_what_it_can_be() {
+    let rig = Rig::new();
+    rig.launch_tmux(&["--name", "n"], &["sleep".into(), rig.nap()]);
+    for words in [
+        &["stop", "n", "--grace", "-1"][..],
+        &["stop", "n", "--timeout", "-1"],
+        &["wait", "n", "--for", "exit", "--timeout", "-1"],
+    ] {
+        let ran = rig.run(words);
+        assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
+        assert!(ran.error().contains("must be a number of seconds from 0"), "{words:?}: {ran:?}");
+    }
+    assert_eq!(rig.json(&["ls"])["sessions"][0]["phase"], "running");
 }
 
 #[test]

@@ -214,7 +214,7 @@ fn what_cannot_be_executed_leaves_nothing() {
     for host in HOSTS {
         for kind in ["shell", "serve", "agent"] {
             for (program, why) in [
-                ("no-such-program", "No such file"),
+                ("no-such-program", "was not found on the PATH of the session: install it"),
                 ("/no/such/program", "No such file"),
                 ("./plain", "Permission denied"),
                 ("./odd", "No such file"),
@@ -225,6 +225,7 @@ fn what_cannot_be_executed_leaves_nothing() {
                 let (found, message) = batch.err(launch);
                 assert_eq!(found, "failed", "{host}: {program}: {message}");
                 assert!(message.contains(program) && message.contains(why), "{host}: {program}: {message}");
+                assert!(!message.contains("os error"), "{message}");
             }
             let launch = json!({"cmd": "launch", "command": ["true"], "host": host, "kind": kind, "cwd": "/no/such"});
             assert_eq!(batch.err(launch).0, "usage");

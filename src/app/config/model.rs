@@ -200,3 +200,10 @@ pub struct Untrusted {
     /// What it was when it was found: SHA-256 in hexadecimal.
     pub sha256: String,
 }
+
+impl Untrusted {
+    /// Says so, and how to trust it.
+    pub fn note(&self) -> String {
+        format!("{} is not trusted and not used; read it, then run `cookbook-tui trust`", self.path.display())
+    }
+}

@@ -34,7 +34,7 @@ pub(super) fn run(
     runtime: &Runtime,
     input: impl Read + Send + 'static,
     notes: &[String],
-    interrupted: Receiver<()>,
+    interrupted: Receiver<&'static str>,
 ) -> Exit {
     // Stopped, we would hold up what runs in our PTYs; a handler, unlike an ignored signal, is not inherited.
     signal_hook::flag::register(signal_hook::consts::SIGTSTP, Arc::default()).ok();
@@ -148,7 +148,11 @@ impl Plain {
         if rehearsal(&command).is_some() {
             return self.preview(command);
         }
-        match self.runtime.execute(&command) {
+        let answer = match action {
+            Action::Adopt(adopt) if let Some(socket) = adopt.listed() => self.runtime.tmux_sessions_on(socket),
+            _ => self.runtime.execute(&command),
+        };
+        match answer {
             Ok(Answer::Receipt(plan)) if plan.plan.is_some() => self.say(&sentence::preview("It", &[&plan])),
             Ok(answer) => self.say(&sentence::answer(&answer)),
             Err(error) => self.complain(&error),

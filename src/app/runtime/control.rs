@@ -12,13 +12,14 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::elsewhere::{Glance, Typed};
 use super::session::Session;
+use super::wait::ENDING;
 use super::{Inner, Runtime};
 use crate::app::command::{Answer, Command, WaitFor};
 use crate::app::config::trust::fingerprint;
@@ -40,6 +41,9 @@ const ANSWER_MAX: u64 = 64 << 20;
 
 /// How long the owner may take with what is done at once.
 pub(super) const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// How often whoever asks looks whether it is to end.
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long it may take over a stop beyond the grace: as long as a stop waits for another's lock, and some.
 const STOP: Duration = Duration::from_secs(60);
@@ -285,22 +289,32 @@ impl Inner {
         if !is_owner {
             return Err(Unheard::Nobody(io::Error::other("somebody else listens in its place")));
         }
+        let is_wait = matches!(&asked, Asked::Command(command) if matches!(**command, Command::Wait(_)));
         let mut text = serde_json::to_vec(&Request { protocol: PROTOCOL, asked })
             .map_err(|error| Unheard::Nobody(error.into()))?;
         text.push(b'\n');
         stream.set_write_timeout(Some(AT_ONCE)).map_err(Unheard::Nobody)?;
-        stream.set_read_timeout(patience).map_err(Unheard::Nobody)?;
-        let mut line = Vec::new();
-        let said = stream
+        stream.set_read_timeout(Some(PAUSE)).map_err(Unheard::Nobody)?;
+        let is_late = |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        stream
             .write_all(&text)
-            .and_then(|()| BufReader::new((&stream).take(ANSWER_MAX)).read_until(b'\n', &mut line));
-        match said {
-            Ok(0) => return Err(Unheard::Nobody(io::Error::other("it ended before it answered"))),
-            Ok(_) => {}
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                return Err(Unheard::Slow(patience.unwrap_or_default()));
+            .map_err(|error| if is_late(&error) { Unheard::Slow(AT_ONCE) } else { Unheard::Nobody(error) })?;
+        let mut answers = BufReader::new((&stream).take(ANSWER_MAX));
+        let mut line = Vec::new();
+        loop {
+            match answers.read_until(b'\n', &mut line) {
+                Ok(0) => return Err(Unheard::Nobody(io::Error::other("it ended before it answered"))),
+                Ok(_) => break,
+                Err(error) if !is_late(&error) => return Err(Unheard::Nobody(error)),
+                Err(_) if is_wait && self.are_waits_over() => {
+                    return Err(Unheard::Said(AppError::new(ErrorKind::Failed, ENDING)));
+                }
+                Err(_) if until.is_some_and(|until| Instant::now() >= until) => {
+                    return Err(Unheard::Slow(patience.unwrap_or_default()));
+                }
+                Err(_) => {}
             }
-            Err(error) => return Err(Unheard::Nobody(error)),
         }
         let told: Result<Value, AppError> =
             serde_json::from_slice(&line).map_err(|error| Unheard::Nobody(error.into()))?;

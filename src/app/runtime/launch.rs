@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::exclusive::Claim;
+use super::needs::ending;
 use super::plan::{Plan, base};
 use super::session::{OwnedPty, Session};
 use crate::app::command::{Launched, TmuxPlace};
@@ -203,7 +204,7 @@ impl Inner {
     /// Refuses where nothing can be launched at all.
     pub(super) fn may_launch(&self) -> Result<(), AppError> {
         if self.is_closing() {
-            return Err(AppError::new(ErrorKind::Refused, "cookbook-tui is ending; nothing is launched any more"));
+            return Err(ending());
         }
         if self.inspector.kind() == InspectorKind::None {
             let message = "nothing is launched without a process inspector, because its identity could never be verified; drop --inspector none";
@@ -386,7 +387,16 @@ fn gate_error(error: &GateError) -> AppError {
         GateError::Unidentified(_) => ErrorKind::Unverifiable,
         GateError::Open { .. } | GateError::Broken(_) => ErrorKind::Io,
     };
-    AppError::new(kind, error.to_string())
+    let message = match error {
+        GateError::Exec { what, source } if source.kind() == std::io::ErrorKind::NotFound && !what.contains('/') => {
+            format!(
+                "{} was not found on the PATH of the session: install it, name it by its path, or set `venv` or PATH in `env` of a recipe",
+                text::escape(what)
+            )
+        }
+        error => error.to_string(),
+    };
+    AppError::new(kind, message)
 }
 
 struct ScreenSink {

@@ -57,8 +57,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::command::{Answer, Command};
-use super::config::{Config, Inputs};
+use super::command::{Answer, Command, RestartRequest};
+use super::config::{Config, Inputs, Untrusted};
 use super::error::{AppError, ErrorKind};
 use super::event::Event;
 use super::paths::Paths;
@@ -131,6 +131,8 @@ pub(crate) struct Inner {
     gpu: Mutex<gpu::Known>,
     /// Held for as long as a question takes: never taken where somebody waits for the screen.
     nvidia: Mutex<nvidia::Nvidia>,
+    /// Nobody waits any more, though what is under way goes on.
+    waits_over: AtomicBool,
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
@@ -198,6 +200,7 @@ impl Runtime {
             unseen_end: OnceLock::new(),
             looked_at: looked_at::LookedAt::default(),
             earlier: Mutex::default(),
+            waits_over: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
             sockets: Mutex::default(),
@@ -250,6 +253,9 @@ impl Runtime {
         if let Some(answer) = inner.by_its_owner(command)? {
             return Ok(answer);
         }
+        if let Command::Launch(request) | Command::Restart(RestartRequest { launch: Some(request), .. }) = command {
+            request.name.as_deref().map_or(Ok(()), plan::check_name)?;
+        }
         match command {
             Command::Hello {} => Ok(inner.hello()),
             Command::Launch(request) => inner.launch(request).map(Answer::Launched),
@@ -300,6 +306,13 @@ impl Runtime {
         self.inner.hub.subscribe()
     }
 
+    /// Nobody waits any more, and nothing is held; what is under way goes on.
+    pub fn end_waits(&self) {
+        self.inner.release_holds();
+        self.inner.waits_over.store(true, Ordering::SeqCst);
+        self.inner.changed();
+    }
+
     /// Nothing is launched, nobody waits any more, and nothing is held. A stop that is under way is finished.
     pub fn interrupt(&self) {
         self.inner.release_holds();
@@ -337,6 +350,11 @@ impl Runtime {
     /// When there is no such session, or it is not in tmux.
     pub fn attach(&self, session: &str) -> Result<Vec<std::ffi::OsString>, AppError> {
         self.inner.attach(session)
+    }
+
+    /// Says that the file of the directory is not used, where that is so.
+    pub fn untrusted_note(&self) -> Option<String> {
+        self.inner.config().untrusted.as_ref().map(Untrusted::note)
     }
 
     /// Returns the records that are left alone.
@@ -446,6 +464,11 @@ impl Inner {
 
     fn is_closing(&self) -> bool {
         self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Tells whether whoever waits is to be told that it comes to nothing.
+    fn are_waits_over(&self) -> bool {
+        self.is_closing() || self.waits_over.load(Ordering::SeqCst)
     }
 }
 

@@ -35,7 +35,7 @@ impl Inner {
         for need in needs {
             self.say_waits(own, format!("waits for {}", text::escape(need)));
             let found =
-                self.provide(need, Some(own.host), &|| self.may_go_on(own)).map_err(|error| because(need, &error))?;
+                self.provide(need, Some(own.host), &|| self.may_wait(own)).map_err(|error| because(need, &error))?;
             let (needed, started) = found;
             if let (Needed::Session(session), true) = (&needed, started) {
                 notes.push(format!("started {} ({}), which it needs", text::escape(need), session.id));
@@ -53,6 +53,7 @@ impl Inner {
             if waits.is_empty() {
                 return Ok(notes);
             }
+            self.may_wait(own)?;
             self.say_waits(own, format!("waits for {}", waits.join(", ")));
             self.sleep_at_most(POLL);
         }
@@ -62,10 +63,12 @@ impl Inner {
         if own.is_called_off() {
             return Err(AppError::new(ErrorKind::Refused, format!("{} was stopped while it was queued", own.id)));
         }
-        if self.is_closing() {
-            return Err(AppError::new(ErrorKind::Refused, "cookbook-tui is ending; nothing is launched any more"));
-        }
-        Ok(())
+        if self.is_closing() { Err(ending()) } else { Ok(()) }
+    }
+
+    fn may_wait(&self, own: &Queued) -> Result<(), AppError> {
+        self.may_go_on(own)?;
+        if self.are_waits_over() { Err(ending()) } else { Ok(()) }
     }
 
     /// Returns how far somebody who is needed has come, `None` where it is ready.
@@ -155,6 +158,11 @@ impl Drop for Turn<'_> {
         self.inner.providing.lock().unwrap_or_else(PoisonError::into_inner).remove(self.need);
         self.inner.changed();
     }
+}
+
+/// Why nothing is launched any more.
+pub(super) fn ending() -> AppError {
+    AppError::new(ErrorKind::Refused, "cookbook-tui is ending; nothing is launched any more")
 }
 
 fn because(need: &str, error: &AppError) -> AppError {

@@ -12,7 +12,7 @@ use super::preflight::{Intent, check_venv};
 use super::queue::Entry;
 use super::session::Session;
 use super::{Inner, not_found};
-use crate::app::config::{Config, Escapees, Recipe, Restart, are_gpus};
+use crate::app::config::{Config, Escapees, Recipe, Restart, are_gpus, is_name};
 use crate::app::contract::{CommandLine, HostKind, Kind, LaunchField, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::ceiling::RENEWED_S;
@@ -262,8 +262,22 @@ pub(super) fn recipe<'a>(config: &'a Config, name: &str) -> Result<&'a Recipe, A
         let near = config.recipes.iter().map(|recipe| recipe.name.as_str());
         let best = near.max_by(|a, b| strsim::jaro_winkler(name, a).total_cmp(&strsim::jaro_winkler(name, b)));
         let hint = best.map(|best| format!("; the nearest is {best:?}")).unwrap_or_default();
-        not_found(format!("there is no recipe {name:?}{hint}; `recipes` lists them")).at(LaunchField::Recipe)
+        let untrusted = config.untrusted.as_ref().map(|untrusted| format!("; {}", untrusted.note()));
+        let untrusted = untrusted.unwrap_or_default();
+        not_found(format!("there is no recipe {name:?}{hint}; `recipes` lists them{untrusted}")).at(LaunchField::Recipe)
     })
+}
+
+/// Refuses a name that no recipe can have, either: others could not be told by it.
+pub(super) fn check_name(name: &str) -> Result<(), AppError> {
+    if is_name(name) {
+        return Ok(());
+    }
+    let message = format!(
+        "name: {:?} must be a name of 1 to 64 visible characters that does not begin with `-` or `$`",
+        text::shorten(name, 60)
+    );
+    Err(usage(message).at(LaunchField::Name))
 }
 
 /// Refuses a command that is none, or that holds what stands for a secret.

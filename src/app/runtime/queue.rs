@@ -203,7 +203,7 @@ impl Inner {
                 return outcome;
             }
             let waits = queued.state().waits.clone().unwrap_or_default();
-            if self.is_closing() || !wanted() {
+            if self.are_waits_over() || !wanted() {
                 return Err(AppError::new(
                     ErrorKind::Failed,
                     format!("{} is queued: cookbook-tui is ending", queued.id),

@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use super::Inner;
 use super::launch::usage;
-use super::plan::base;
-use crate::app::config::{Config, ConfigError, Escapees, Recipe, Source, is_name, put, user_recipes};
+use super::plan::{base, check_name};
+use crate::app::config::{Config, ConfigError, Escapees, Recipe, Source, put, user_recipes};
 use crate::app::configure::configure;
 use crate::app::contract::{Kind, LaunchField};
 use crate::app::draft::{SaveRequest, Saved};
@@ -23,12 +23,7 @@ impl Inner {
     /// Writes a recipe into the user's file.
     pub(super) fn save(&self, request: &SaveRequest) -> Result<Saved, AppError> {
         let name = request.name.as_str();
-        if !is_name(name) {
-            let message = format!(
-                "{name:?} cannot be the name of a recipe: give 1 to 64 visible characters that do not begin with `-` or `$`"
-            );
-            return Err(usage(message).at(LaunchField::Name));
-        }
+        check_name(name)?;
         let config = self.config();
         let recipe = self.recipe_of(&config, request)?;
         let shown = self.inputs.user_file();

@@ -1,18 +1,23 @@
 //! The tmux sessions that could be adopted: those of the user's server, of Cookbook's and of ours that we did not launch.
 
-use super::Inner;
 use super::adopt::Found;
+use super::{Inner, Runtime};
 use crate::app::command::Answer;
 use crate::app::draft::TmuxRow;
+use crate::app::error::AppError;
 use crate::lifecycle::guard::Guard;
 use crate::tmux::Server;
 
 impl Inner {
     /// Lists them. A server that cannot be asked is said to be so.
     pub(super) fn tmux_sessions(&self) -> Answer {
-        self.take_in();
         let mut servers = self.servers(None).unwrap_or_default();
         servers.extend(self.servers(Some("default")).unwrap_or_default());
+        self.sessions_on(servers)
+    }
+
+    fn sessions_on(&self, servers: Vec<Server>) -> Answer {
+        self.take_in();
         let (mut rows, mut notes, mut asked) = (Vec::new(), Vec::new(), Vec::new());
         let guard = Guard::new(&self.inspector);
         for server in servers {
@@ -42,5 +47,15 @@ impl Inner {
             adopted: known.filter(|known| !known.state().borrowed).map(|known| known.id.clone()),
             holds_us,
         })
+    }
+}
+
+impl Runtime {
+    /// Lists the tmux sessions of one server that could be adopted, by the name or the path of its socket.
+    ///
+    /// # Errors
+    /// `usage` where that is neither.
+    pub fn tmux_sessions_on(&self, socket: &str) -> Result<Answer, AppError> {
+        self.inner.servers(Some(socket)).map(|servers| self.inner.sessions_on(servers))
     }
 }

@@ -12,6 +12,8 @@ use crate::app::contract::{HostKind, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::verdict::VerdictKind;
 
+/// Why somebody waits no more.
+pub(super) const ENDING: &str = "cookbook-tui is ending";
 /// How often something is looked at that nobody tells us of.
 const POLL: Duration = Duration::from_millis(50);
 /// How often tmux is asked what a session has printed.
@@ -52,8 +54,8 @@ impl Inner {
             if let Some(waited) = self.come_true(&session, request.what, pattern.as_ref())? {
                 return Ok(waited);
             }
-            if self.is_closing() || !wanted() {
-                return Err(failed(&session, "cookbook-tui is ending"));
+            if self.are_waits_over() || !wanted() {
+                return Err(failed(&session, ENDING));
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
