@@ -10,6 +10,7 @@ use super::attention::{NotifyRequest, Says};
 use super::command::{
     Command, OrphansRequest, RestartRequest, StopRequest, SweepRequest, TmuxRef, WaitFor, WaitRequest,
 };
+use super::wording::plain;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::plan::Choice;
@@ -388,7 +389,7 @@ pub struct Trust {
 }
 
 fn parse_word<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, String> {
-    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+    serde_json::from_value(text.into()).map_err(|error: serde_json::Error| plain(&error.to_string(), "word"))
 }
 
 fn parse_pid(text: &str) -> Result<Pid, String> {
@@ -437,6 +438,11 @@ impl Action {
             | Self::Doctor(_)
             | Self::Recipes(_) => self.command().is_some_and(|(_, json)| json),
         }
+    }
+
+    /// Returns the socket of the one tmux server whose sessions are to be listed.
+    pub fn listed(&self) -> Option<&str> {
+        if let Self::Adopt(adopt) = self { adopt.socket.as_deref().filter(|_| adopt.list) } else { None }
     }
 
     /// Returns the command behind a subcommand, where it is one of the runtime's, and whether its
@@ -532,13 +538,6 @@ impl Action {
             | Self::Man(_) => return None,
         };
         Some((command, output.json))
-    }
-}
-
-impl Adopt {
-    /// Returns the one server whose sessions are to be listed.
-    pub fn listed(&self) -> Option<&str> {
-        self.socket.as_deref().filter(|_| self.list)
     }
 }
 

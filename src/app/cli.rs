@@ -38,10 +38,7 @@ pub fn run(runtime: &Runtime, action: &Action, interrupted: &Receiver<&'static s
         // Its recipes are missed here first.
         runtime.untrusted_note().iter().for_each(|untrusted| note(untrusted));
     }
-    let answer = match action {
-        Action::Adopt(adopt) if let Some(socket) = adopt.listed() => runtime.tmux_sessions_on(socket),
-        _ => runtime.execute(&command),
-    };
+    let answer = action.listed().map_or_else(|| runtime.execute(&command), |socket| runtime.tmux_sessions_on(socket));
     let exit = finish(&answer, as_json);
     match answer {
         // In the foreground as its owner: a PTY session lives as long as we do.

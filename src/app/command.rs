@@ -11,6 +11,7 @@ use super::contract::{HostKind, LaunchRequest, OtherServer, Phase, SessionRow, T
 use super::cookbook::ledger::Claimed;
 use super::draft::{Draft, SaveRequest, Saved, TmuxRow};
 use super::why::Why;
+use super::wording::plain;
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::journal::Entries;
 use crate::lifecycle::plan::Choice;
@@ -150,9 +151,11 @@ impl Command {
         tagged.insert(name.to_owned(), Value::Object(fields));
         serde_path_to_error::deserialize(Value::Object(tagged)).map_err(|error| {
             let path = error.path().to_string();
+            let why = error.inner().to_string();
             match path.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) {
-                Some(field) => format!("{name}: {field}: {}", error.inner()),
-                None => format!("{name}: {}", error.inner()),
+                Some(field) => format!("{name}: {field}: {}", plain(&why, "word")),
+                None if why.starts_with("unknown variant ") => plain(&why, "command"),
+                None => format!("{name}: {}", plain(&why, "word")),
             }
         })
     }

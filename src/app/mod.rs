@@ -30,6 +30,7 @@ pub mod schema;
 pub mod start;
 pub mod tui;
 pub mod why;
+mod wording;
 
 /// The hidden subcommand that is the screen itself; what a person starts is its parent, for job control.
 pub const COCKPIT: &str = "__cockpit";

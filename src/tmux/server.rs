@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::lifecycle::identity::Pid;
+use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::spawn::{self, Output, Spec};
 use crate::lifecycle::tree::Captured;
 
@@ -445,11 +446,10 @@ impl Server {
     }
 }
 
-/// Tells whether a process is stopped (proc(5)); without procfs nobody can tell.
+/// Tells whether a process is seen to be stopped, by a signal or by a debugger (proc(5)).
 fn is_stopped(pid: Pid) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name may hold anything, parentheses too.
-    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
+    let facts = Inspector::open(None).ok().and_then(|inspector| inspector.facts(pid).ok().flatten());
+    facts.is_some_and(|facts| matches!(facts.state, 'T' | 't'))
 }
 
 fn places(rows: &[PaneRow]) -> Vec<(WindowId, SessionId)> {

@@ -222,8 +222,9 @@ fn what_is_there_twice_is_an_error_and_nothing_is_done() {
         (r#"{"id":4,"cmd":"tree","session":"x","session":"y"}"#.to_owned(), json!(4), "\"session\""),
         (format!(r#"{{"id":5,"cmd":"launch","command":"true","command":{command}}}"#), json!(5), "\"command\""),
     ];
-    let input: String = lines.iter().map(|(line, ..)| format!("{line}\n")).collect();
-    let ran = rig.script(&[], format!("{input}{{\"id\":\"last\",\"cmd\":\"list\"}}\n").as_bytes());
+    let mut input: Vec<&str> = lines.iter().map(|(line, ..)| line.as_str()).collect();
+    input.push(r#"{"id":"last","cmd":"list"}"#);
+    let ran = rig.script(&[], input.join("\n").as_bytes());
     for (line, id, key) in &lines {
         let error = by_id(&ran, id)["error"].take();
         let message = error["message"].as_str().unwrap();

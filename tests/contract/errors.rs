@@ -115,6 +115,19 @@ fn a_value_of_a_wrong_type_is_usage_that_names_its_field() {
 }
 
 #[test]
+fn what_is_wrong_is_said_in_plain_words() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    let size = json!({"cmd": "resize", "session": "x", "rows": "x", "cols": 1});
+    check(&mut batch, size, "usage", &["resize: rows: must be a whole number from 0 to 65535, found \"x\""]);
+    check(&mut batch, json!({"cmd": "helo"}), "usage", &["unknown command \"helo\": the nearest is \"hello\""]);
+    let grace = json!({"cmd": "stop", "session": "x", "grce_s": 1});
+    check(&mut batch, grace, "usage", &["unknown field \"grce_s\": the nearest is \"grace_s\""]);
+    let ran = rig.run(&["launch", "--kind", "server", "--", "true"]);
+    assert!(ran.error().contains("unknown word \"server\": the nearest is \"serve\""), "{ran:?}");
+}
+
+#[test]
 fn an_empty_line_is_no_command() {
     let rig = Rig::new();
     let mut batch = rig.batch();

@@ -125,12 +125,17 @@ pub(super) fn shown_path(path: &Path) -> String {
     text::escape_bytes(path.as_os_str().as_encoded_bytes())
 }
 
+/// Returns the known word that was probably meant.
+pub fn nearest_word<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
+    let likeness = |known: &str| strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase());
+    let ranked = known.iter().map(|known| (likeness(known), *known)).filter(|(likeness, _)| *likeness >= LIKENESS);
+    let best = ranked.max_by(|a, b| a.0.total_cmp(&b.0));
+    best.map(|(_, known)| known)
+}
+
 /// Returns the known word that was probably meant, as the end of a message.
 fn nearest(word: &str, known: &[&str]) -> Option<String> {
-    let likeness = |known: &str| strsim::jaro_winkler(&word.to_lowercase(), &known.to_lowercase());
-    let ranked = known.iter().map(|known| (likeness(known), known)).filter(|(likeness, _)| *likeness >= LIKENESS);
-    let best = ranked.max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map(|(_, known)| format!("; did you mean `{known}`?"))
+    nearest_word(word, known).map(|known| format!("; did you mean `{known}`?"))
 }
 
 /// Returns the known word that was probably meant, or all of them, as the end of a message.

@@ -25,7 +25,7 @@ pub mod trust;
 pub use chord::{Chord, ChordKey};
 pub use colour::{Colour, Colours, Role};
 pub use edit::put;
-pub use error::{ConfigError, Problem};
+pub use error::{ConfigError, Problem, nearest_word};
 pub use load::{Inputs, load, load_with, user_recipes};
 pub use model::{Config, CookbookConfig, Glyphs, Machine, Notify, Theme, TmuxConfig, UiConfig, Untrusted};
 pub use parse::{are_gpus, is_name};

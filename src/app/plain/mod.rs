@@ -148,11 +148,8 @@ impl Plain {
         if rehearsal(&command).is_some() {
             return self.preview(command);
         }
-        let answer = match action {
-            Action::Adopt(adopt) if let Some(socket) = adopt.listed() => self.runtime.tmux_sessions_on(socket),
-            _ => self.runtime.execute(&command),
-        };
-        match answer {
+        let execute = || self.runtime.execute(&command);
+        match action.listed().map_or_else(execute, |socket| self.runtime.tmux_sessions_on(socket)) {
             Ok(Answer::Receipt(plan)) if plan.plan.is_some() => self.say(&sentence::preview("It", &[&plan])),
             Ok(answer) => self.say(&sentence::answer(&answer)),
             Err(error) => self.complain(&error),

@@ -394,7 +394,12 @@ fn gate_error(error: &GateError) -> AppError {
                 text::escape(what)
             )
         }
-        error => error.to_string(),
+        GateError::Exec { .. }
+        | GateError::Timeout(_)
+        | GateError::Stranger(_)
+        | GateError::Unidentified(_)
+        | GateError::Open { .. }
+        | GateError::Broken(_) => error.to_string(),
     };
     AppError::new(kind, message)
 }
