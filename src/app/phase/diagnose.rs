@@ -360,5 +360,4 @@ fn named(evidence: &Evidence<'_>, what: Option<&str>) -> String {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
