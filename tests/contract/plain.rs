@@ -180,6 +180,34 @@ fn a_quit_says_what_ends_and_asks() {
     });
 }
 
+/// What a session has left alive on purpose stays: it is neither counted nor asked about.
+#[test]
+fn a_quit_counts_only_what_ends() {
+    let rig = Rig::new();
+    let mut plain = Plain::over_pipe(&rig);
+    plain.hears("0 sessions.");
+    let work = rig.work().display().to_string();
+    let line =
+        format!("ssh-agent -s -a {work}/sock > {work}/new; mv {work}/new {work}/agent; exec sleep {}", rig.nap());
+    plain.types(&format!("start --host pty --name holder -- sh -c '{line}'"));
+    until("an agent that says who it is", || rig.work().join("agent").exists());
+    let text = std::fs::read_to_string(rig.work().join("agent")).unwrap();
+    let pid = text.split("SSH_AGENT_PID=").nth(1).unwrap().split(';').next().unwrap();
+    let agent = Watched::of(pid.parse().unwrap());
+    plain.types("quit");
+    plain.hears(", 1 process); sessions in tmux stay.");
+    plain.types("no");
+    plain.types("stop holder");
+    plain.hears("Type yes");
+    plain.types("yes");
+    plain.hears("1 kept");
+    plain.types("quit");
+    plain.hears("Nothing ends with this program");
+    wait(&mut plain.child);
+    agent.assert_alive();
+    kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap(), Signal::TERM).unwrap();
+}
+
 #[test]
 fn signals_end_it_as_they_end_the_screen() {
     for signal in [Signal::TERM, Signal::HUP] {

@@ -70,7 +70,7 @@ fn a_session_of_others_is_watched_as_it_is() {
     assert_eq!(shape(), before, "it was only looked at");
     terminal.confirm("Stop: main");
     assert!(ends(&theirs));
-    terminal.await_that("its end", |text| text.contains("exited") && text.contains("no processes are left"));
+    terminal.await_that("its end", |text| text.contains("◦ stopped") && text.contains("no processes are left"));
     terminal.key("q");
     terminal.await_text("prompt>");
 }

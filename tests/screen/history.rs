@@ -23,6 +23,8 @@ fn shell_with_text(terminal: &Terminal) {
     terminal.await_text("all-42");
     terminal.key("C-\\");
     terminal.await_that("the end of typing", |text| !text.contains("TYPING"));
+    // From the list to the terminal: `/` searches it.
+    terminal.key("Tab");
 }
 
 fn check(cols: u16, rows: u16) {
