@@ -64,6 +64,10 @@ pub fn run(
             break;
         }
     }
+    batch.join();
+    if why.is_none() {
+        why = interrupted.try_recv().ok().map(|signal| format!("ended by {signal} before the last answer"));
+    }
     batch.finish();
     let exit = batch.worst();
     drop(batch);
@@ -142,6 +146,7 @@ impl Batch<'_> {
         })
     }
 
+    /// Waits for outstanding answers.
     fn join(&mut self) {
         for thread in self.running.drain(..) {
             if thread.join().is_err() {
@@ -150,9 +155,8 @@ impl Batch<'_> {
         }
     }
 
-    /// End of input waits for outstanding answers, then quits; what happened meanwhile is still told.
+    /// Quits, once there is no outstanding answer; what happened meanwhile is still told.
     fn finish(&mut self) {
-        self.join();
         if has_left(std::io::stdout()) {
             self.runtime.set_unseen_end("whoever read its manager's answers went away");
         }

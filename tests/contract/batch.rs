@@ -414,6 +414,27 @@ fn quit_does_not_wait_for_a_wait() {
 }
 
 #[test]
+fn quit_calls_a_launch_off_that_is_queued() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let config = format!(
+        "[[recipe]]\nname = \"slow\"\nkind = \"serve\"\nhost = \"pty\"\nready = {{ log = \"never\" }}\ncommand = [\"sleep\", \"{nap}\"]\n\
+         [[recipe]]\nname = \"waits\"\nneeds = [\"slow\"]\ncommand = {argv}\n",
+        nap = rig.nap(),
+        argv = json!(ledger.noted(&["true"])),
+    );
+    let config = rig.write("c.toml", &config);
+    let mut batch = rig.batch_with(&[], &["--config", config.to_str().unwrap()]);
+    batch.ok(json!({"cmd": "subscribe"}));
+    let launch = batch.send(json!({"cmd": "launch", "recipe": "waits", "async": true}));
+    batch.event("of the queue", |event| event["phase"] == "queued" && event["detail"].to_string().contains("slow ("));
+    let quit = batch.send(json!({"cmd": "quit"}));
+    assert_eq!(batch.answer(&quit)["ok"], true);
+    assert_eq!(batch.answer(&launch)["error"]["kind"], "refused");
+    assert_eq!((batch.ended(), ledger.entries().len()), (Some(3), 0));
+}
+
+#[test]
 fn quit_waits_for_a_launch_that_is_under_way() {
     let rig = Rig::new();
     let mut batch = rig.batch();
@@ -443,6 +464,25 @@ fn a_batch_that_is_told_to_end_says_by_what() {
         assert_eq!(ran.code, Some(1), "{ran:?}");
         workload.assert_ends();
     }
+}
+
+#[test]
+fn a_batch_that_is_told_to_end_while_it_waits_for_answers_says_so() {
+    let rig = Rig::new();
+    let ledger = rig.ledger("ledger");
+    let launch = json!({"cmd": "launch", "command": ledger.noted(&["sleep", &rig.nap()])});
+    let wait = json!({"id": "wait", "cmd": "wait", "session": "$last", "for": "exit", "async": true});
+    rig.write("input", &format!("{launch}\n{wait}\n"));
+    let mut command = rig.command(&["--batch", rig.path("input").to_str().unwrap()]);
+    let child = command.spawn().unwrap();
+    let workload = ledger.one();
+    // Its input has ended by then.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), Signal::TERM).unwrap();
+    let ran = Ran::of(child);
+    assert_eq!(ran.error(), "cookbook-tui: ended by TERM before the last answer\n", "{ran:?}");
+    assert_eq!((ran.code, by_id(&ran, &json!("wait"))["error"]["kind"].take()), (Some(1), json!("failed")), "{ran:?}");
+    workload.assert_ends();
 }
 
 #[test]
