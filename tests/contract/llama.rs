@@ -354,9 +354,14 @@ fn a_server_behind_a_script_is_known_from_its_text() {
     let start = |batch: &mut Batch, model: &str| {
         batch.launch(json!({"command": ["./start.sh"], "kind": "serve", "host": "pty", "env": {"MODEL": model}}))
     };
-    let bad = start(&mut batch, "gone.gguf");
-    let (_, message) = batch.err(ready(&bad));
-    assert!(message.contains("gone.gguf"), "{message}");
+    // In every tenth run or so the server loses its own last lines.
+    let mut fail = || {
+        let bad = start(&mut batch, "gone.gguf");
+        let (_, message) = batch.err(ready(&bad));
+        assert!(message.contains("gone.gguf") || message.contains("its output does not say why"), "{message}");
+        message.contains("gone.gguf").then_some(bad)
+    };
+    let bad = (0..5).find_map(|_| fail()).expect("it says why in most runs");
     let failed = row(&mut batch, &bad);
     assert_eq!(failed["phase"], "failed", "{failed}");
     assert_eq!(failed["suggest"]["command"], Value::Null, "nobody knows what its script takes: {failed}");
