@@ -75,12 +75,14 @@ fn nothing_that_is_foreign_steers_the_terminal() {
     let evil = outside.folder.path().join(EVIL_NAME);
     symlink("/bin/sleep", &evil).unwrap();
     let script = r#"printf '\033]2;ti\302\233tle\007\033[31mred\033[0m\302\233x\342\200\256rtl\n'; "$1" 3601 & exec sh -c 'read _' "$2""#;
-    let name = format!("n{EVIL}");
+    // A name that is given cannot be evil; the one of a program can.
+    let shell = outside.folder.path().join(format!("n{EVIL}"));
+    symlink("/bin/sh", &shell).unwrap();
     let launched = Command::new(env!("CARGO_BIN_EXE_cookbook-tui"))
         .args(["--state-dir"])
         .arg(outside.folder.path().join("s"))
-        .args(["--tmux-socket", &outside.own_socket(), "launch", "--name", &name, "--host", "tmux", "--"])
-        .args(["sh", "-c", script, "sh", evil.to_str().unwrap(), EVIL])
+        .args(["--tmux-socket", &outside.own_socket(), "launch", "--host", "tmux", "--"])
+        .args([shell.to_str().unwrap(), "-c", script, "sh", evil.to_str().unwrap(), EVIL])
         .env("HOME", outside.folder.path())
         .env("XDG_CONFIG_HOME", outside.folder.path().join("c"))
         .output()
