@@ -40,6 +40,7 @@ use crate::pty::screen::Modes;
 use super::keymap::{Context, Keymap};
 use super::seam::Ticket;
 use super::theme::Theme;
+use super::update::Early;
 
 pub use ask::Ask;
 pub(super) use ask::seconds;
@@ -213,6 +214,8 @@ pub struct Model {
     pub pane: Pane,
     /// The keys go to the selected session.
     pub focused: bool,
+    /// The keys wait for the terminal of the selected session.
+    pub(super) early: Option<Early>,
     /// The active pane has the whole screen.
     pub zoom: bool,
     /// The tree was switched on or off; `None` leaves it to the layout.
@@ -294,6 +297,7 @@ impl Model {
             size,
             pane: Pane::List,
             focused: false,
+            early: None,
             zoom: false,
             tree_wanted: None,
             scroll: 0,

@@ -195,8 +195,8 @@ impl Turn<'_> {
             return self.note(Tone::Plain, &text);
         }
         if self.model.modes().is_none() {
-            let text = format!("{} has no terminal here yet", row.name);
-            return self.note(Tone::Warn, &text);
+            let session = row.session.clone();
+            return self.wait_for_terminal(&session);
         }
         if layout(self.model).screen.is_none() {
             self.show_screen();

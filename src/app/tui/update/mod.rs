@@ -5,6 +5,7 @@
 //! on the whole model into line: the selection, the size of the terminal, the scroll positions.
 
 mod answers;
+mod early;
 mod finding;
 mod forms;
 mod history;
@@ -17,6 +18,7 @@ mod strangers;
 #[cfg(test)]
 mod tests;
 
+pub(super) use early::Early;
 pub(super) use keys::{ending, ends_nobody};
 
 use std::time::{Duration, Instant};
@@ -61,7 +63,11 @@ impl Turn<'_> {
     fn take(&mut self, event: UiEvent) {
         match event {
             UiEvent::Input(Input::Key(key)) => self.key(&key),
-            UiEvent::Input(Input::Paste(text)) => self.paste(&text),
+            UiEvent::Input(Input::Paste(text)) => {
+                if let Some(Typed::Paste(text)) = self.keep_early(Typed::Paste(text)) {
+                    self.paste(&text);
+                }
+            }
             UiEvent::Input(Input::Mouse(event)) => self.pointer(event),
             UiEvent::Input(Input::Resize(cols, rows)) => self.model.size = (cols, rows),
             UiEvent::Background(colour) => self.model.theme = self.model.theme.on(colour),
@@ -106,6 +112,7 @@ impl Turn<'_> {
             self.model.deaf_until = Some(self.now + DEAF);
             return;
         }
+        let Some(Typed::Key(key)) = &self.keep_early(Typed::Key(*key)) else { return };
         let esc_first = KeyEvent { modifiers: key.modifiers - KeyModifiers::ALT, ..*key };
         if key.modifiers.contains(KeyModifiers::ALT)
             && !self.model.tells_keys_apart
@@ -268,6 +275,7 @@ impl Turn<'_> {
         self.settle_filter();
         self.settle_form();
         self.settle_stops();
+        self.settle_early();
         let model = &mut *self.model;
         model.tree.expire(self.now);
         if model.focused && (model.modes().is_none() || model.current().is_none_or(|row| row.phase.is_over())) {

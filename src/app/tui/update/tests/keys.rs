@@ -175,6 +175,8 @@ fn nobody_types_into_what_has_ended_or_is_not_connected() {
     bench.model.observe(None);
     bench.press("<Enter>");
     assert!(!bench.model.focused);
+    bench.now += Duration::from_secs(3);
+    bench.send(UiEvent::Tick);
     assert!(bench.model.log.notable().is_some_and(|line| line.text.contains("no terminal")));
 }
 
@@ -424,4 +426,29 @@ fn whoever_leaves_a_terminal_is_in_the_list_where_it_is_shown() {
     assert_eq!((bench.model.pane, bench.model.context()), (Pane::Screen, Context::Terminal), "twice sends it");
     bench.press("<C-\\>z<Enter><C-\\>");
     assert_eq!(bench.model.pane, Pane::Screen, "nothing else is shown");
+}
+
+/// A terminal that is not reached yet is waited for: what is typed goes there, in order, and is no command.
+#[test]
+fn what_is_typed_before_a_terminal_is_there_waits_for_it() {
+    let mut bench = Bench::full(140, 40);
+    bench.model.observe(None);
+    assert_eq!(typed(&bench.press("<Enter>xq")), "");
+    assert!(!bench.model.focused && bench.model.overlays.is_empty(), "they were no commands");
+    assert!(bench.send(UiEvent::Input(Input::Paste("p\n".into()))).is_empty());
+    bench.model.observe(Some(fixtures::facts(FIRST)));
+    assert_eq!(typed(&bench.send(UiEvent::Tick)), "xq\\x1b[200~p\\r\\x1b[201~", "tmux takes the brackets off");
+    assert!(bench.model.focused);
+    // The key that leaves a terminal ends the wait, and so does a terminal that never comes.
+    for (keys, told) in [("<C-\\>", None), ("x", Some("has no terminal here"))] {
+        let mut bench = Bench::full(140, 40);
+        bench.model.observe(None);
+        bench.press("<Enter>");
+        bench.press(keys);
+        bench.now += Duration::from_secs(3);
+        assert_eq!(typed(&bench.send(UiEvent::Tick)), "");
+        assert!(!bench.model.focused && bench.model.overlays.is_empty() && bench.model.early.is_none(), "{keys}");
+        let text = bench.draw();
+        assert!(told.is_none_or(|told| text.contains(told)), "{keys}: {text}");
+    }
 }
