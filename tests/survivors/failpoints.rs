@@ -254,6 +254,11 @@ fn a_warden_ending(point: &str) {
     in_both(point, a_warden_while_ending);
 }
 
+/// In tmux it leaves its record to the manager that closes the session.
+fn a_warden_ending_in_a_pty(point: &str) {
+    a_warden_while_ending(point, Host::Pty);
+}
+
 fn a_warden_recording(point: &str) {
     in_both(point, a_warden_while_recording);
 }
@@ -286,7 +291,7 @@ points! {
     rename: while_launching while_stopping a_warden_ending a_warden_recording a_stage_restarting;
     dirsync: while_launching while_stopping a_warden_ending a_warden_recording a_stage_restarting;
     spawn: while_launching while_stopping a_stage_while_launching a_stage_restarting;
-    unlink: while_stopping a_warden_ending;
+    unlink: while_stopping a_warden_ending_in_a_pty;
     append: while_stopping a_warden_ending;
     signal: while_stopping a_warden_ending;
 }
