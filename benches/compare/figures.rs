@@ -287,7 +287,7 @@ impl Figures {
         }
         let Machine { kernel, cores, load, versions, .. } = &self.machine;
         let mut text = format!(
-            "Measured by `{COMMAND}` in one run, all sides in turns, on {cores} cores with Linux {kernel} (load {:.1} to {:.1}); {}.\n",
+            "Measured by `{COMMAND}` all sides of a row in the same run and in turns, on {cores} cores with Linux {kernel} (load {:.1} to {:.1}); {}.\n",
             load[0],
             load[1],
             versions.join(", ")

@@ -61,7 +61,7 @@ fn made_up() -> Figures {
 #[test]
 fn tables_say_what_was_measured() {
     let expected = "\
-Measured by `scripts/compare` in one run, all sides in turns, on 2 cores with Linux 6.9 (load 0.1 to 1.3); tmux 3.3a.
+Measured by `scripts/compare` all sides of a row in the same run and in turns, on 2 cores with Linux 6.9 (load 0.1 to 1.3); tmux 3.3a.
 
 From the stop to the last death, by pidfds that the harness holds: the median of 3 stops, or who was left alive (the \
 harness has its own ledger of each workload). Of the bystanders with the same command line 0 died. The goal of ours is 5.0 ms, after the grace \
