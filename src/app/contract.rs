@@ -206,11 +206,15 @@ impl SessionRow {
         if known || head == "stopped" { rest } else { Some(detail) }
     }
 
+    /// Tells whether a stop has ended it, whoever was left alive on purpose.
+    pub fn was_stopped(&self) -> bool {
+        self.detail.as_deref().is_some_and(|detail| detail.starts_with("stopped"))
+    }
+
     /// Tells whether it may end with the manager that lists it: it lives in a PTY of that one and runs, or has left somebody.
     /// Whom a stop has left alive on purpose stays.
     pub fn may_end_with_us(&self) -> bool {
-        let was_stopped = self.detail.as_deref().is_some_and(|detail| detail.starts_with("stopped"));
-        let has_left = self.processes > 0 && !was_stopped;
+        let has_left = self.processes > 0 && !self.was_stopped();
         self.host == HostKind::Pty && self.owner.is_none() && (!self.phase.is_over() || has_left)
     }
 

@@ -18,7 +18,7 @@ use super::authority::Pinned;
 use super::identity::Pid;
 use super::inspect::Inspector;
 use super::scope::CgroupRecord;
-use super::tether::is_session_id;
+use super::tether::{Tether, is_session_id};
 
 /// An open cgroup of one session.
 #[derive(Debug)]
@@ -198,6 +198,16 @@ fn below(dir: &OwnedFd, depth: u32) -> io::Result<Vec<(PathBuf, OwnedFd)>> {
         }
     }
     Ok(found)
+}
+
+/// Returns the containments that hold: with its warden there, or gone as it should, or not; and its workload over or not.
+pub fn containment(tether: &Tether, warden: bool, over: bool) -> Vec<String> {
+    let holds = |how: &str| match how {
+        "warden" => warden,
+        "cgroup" => over || tether.cgroup.as_ref().and_then(Leaf::open).is_some(),
+        _ => true,
+    };
+    tether.containment.iter().filter(|how| holds(how)).cloned().collect()
 }
 
 #[cfg(test)]

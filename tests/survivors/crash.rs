@@ -19,7 +19,7 @@ fn stubborn(world: &World) -> String {
 
 const STUBBORN: [&str; 4] = ["root", "child", "daemon", "deep"];
 
-fn launched(world: &World, batch: &mut Batch, host: Host, script: &str, roles: &[&str]) -> Session {
+pub(crate) fn launched(world: &World, batch: &mut Batch, host: Host, script: &str, roles: &[&str]) -> Session {
     let session = world.launch(batch, &Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", script] });
     world.ledger.await_roles(roles);
     session

@@ -4,6 +4,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
+use crate::crash::launched;
 use crate::support::{Host, Launch, PATIENCE, World, eventually, rows};
 
 /// A manager that comes and goes.
@@ -74,10 +75,8 @@ fn who_outlives_the_leader_is_an_orphan() {
     let mut batch = world.batch();
     let daemon = world.shell("trap '' HUP; log daemon; (leaf deep) & wait");
     let script = world.shell(&format!("log root; setsid bash {daemon} < /dev/null > /dev/null 2>&1 & exit 3"));
-    let session =
-        world.launch(&mut batch, &Launch { host: Host::Tmux, kind: "serve", grace_s: 0.5, argv: &["bash", &script] });
+    let session = launched(&world, &mut batch, Host::Tmux, &script, &["root", "daemon", "deep"]);
     let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
-    world.ledger.await_roles(&["root", "daemon", "deep"]);
     batch.ok(json!({ "cmd": "wait", "session": session.id, "for": "exit", "timeout_s": 20 }));
     batch.kill();
     let hello = start(&world);
@@ -125,8 +124,7 @@ fn what_was_stopped_stays_stopped() {
         let world = World::new();
         let mut batch = world.batch();
         let script = world.shell("log root; (leaf child) & wait");
-        let session = world.launch(&mut batch, &Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &script] });
-        world.ledger.await_roles(&["root", "child"]);
+        let session = launched(&world, &mut batch, host, &script, &["root", "child"]);
         assert_eq!(batch.stop(&session.id)["dead"], true);
         for again in ["stop", "sweep", "stop"] {
             let receipt = batch.ok(json!({ "cmd": again, "session": session.id }));
@@ -144,9 +142,7 @@ fn a_socket_that_is_gone_is_no_absence() {
     let world = World::new();
     let mut batch = world.batch();
     let script = world.shell("leaf root");
-    let launch = Launch { host: Host::Tmux, kind: "serve", grace_s: 0.5, argv: &["bash", &script] };
-    let session = world.launch(&mut batch, &launch);
-    world.ledger.await_roles(&["root"]);
+    let session = launched(&world, &mut batch, Host::Tmux, &script, &["root"]);
     let server = world.server();
     std::fs::remove_file(world.socket_path()).unwrap();
     let hint = format!("kill -USR1 {}", server.entry.pid);
@@ -178,9 +174,7 @@ fn a_warden_does_not_wait_for_its_front() {
     let world = World::new();
     let mut batch = world.batch();
     let script = world.shell("leaf root");
-    let launch = Launch { host: Host::Tmux, kind: "serve", grace_s: 0.5, argv: &["bash", &script] };
-    let session = world.launch(&mut batch, &launch);
-    world.ledger.await_roles(&["root"]);
+    let session = launched(&world, &mut batch, Host::Tmux, &script, &["root"]);
     batch.kill();
     let warden = world.tether(&session.id).unwrap()["warden"]["pid"].as_i64().unwrap();
     let warden = session.supervisors.iter().find(|held| i64::from(held.entry.pid) == warden).unwrap();

@@ -233,15 +233,6 @@ pub(super) fn server_trouble(inner: &Inner, record: &TmuxRecord) -> Option<Strin
     }
 }
 
-/// Says so where the server of a record lives and its socket is gone.
-pub(super) fn server_lost(inner: &Inner, record: &TmuxRecord) -> Option<String> {
-    let gone = matches!(server_of(inner, record).probe(), Probe::Absent | Probe::Stale);
-    match server_state(inner, record) {
-        ServerState::Unknown(why) if gone => Some(why),
-        ServerState::Unknown(_) | ServerState::There(_) | ServerState::Gone => None,
-    }
-}
-
 /// Returns the pane roots of a session, bound to identities: each is held, its parent is the server, and the
 /// server names it again afterwards. Says so where session or server are gone.
 fn pane_roots(inner: &Inner, record: &TmuxRecord) -> Result<(Vec<Identity>, Option<String>), String> {

@@ -8,6 +8,7 @@ use super::Inner;
 use super::exclusive::Claim;
 use super::needs::ending;
 use super::plan::{Plan, base};
+use super::preflight::ELSEWHERE;
 use super::session::{OwnedPty, Session};
 use crate::app::command::{Launched, TmuxPlace};
 use crate::app::contract::{HostKind, Kind, LaunchRequest};
@@ -389,10 +390,7 @@ fn gate_error(error: &GateError) -> AppError {
     };
     let message = match error {
         GateError::Exec { what, source } if source.kind() == std::io::ErrorKind::NotFound && !what.contains('/') => {
-            format!(
-                "{} was not found on the PATH of the session: install it, name it by its path, or set `venv` or PATH in `env` of a recipe",
-                text::escape(what)
-            )
+            format!("{} was not found on the PATH of the session: install it, {ELSEWHERE}", text::escape(what))
         }
         GateError::Exec { .. }
         | GateError::Timeout(_)

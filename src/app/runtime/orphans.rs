@@ -12,7 +12,7 @@ use super::stopper::{How, LOCK_PATIENCE};
 use crate::app::command::{Adopted, Check, Orphan, Orphans, OrphansRequest, ReapReport};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
-use crate::lifecycle::reap::{Decision, adoptable, decide};
+use crate::lifecycle::reap::{Decision, View, adoptable, decide};
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
@@ -40,7 +40,8 @@ impl Inner {
                 adopted.extend(self.adopt(&session, only.is_some()));
             }
             let tether = session.tether();
-            let (decision, is_orphan) = self.judge(&tether);
+            let view = self.view(&tether);
+            let (decision, is_orphan) = self.judge(&tether, &view);
             // A person is to know of it; it is no reason to end anybody.
             let is_strange = tether.other_protocol().is_some() && !session.phase().0.is_over();
             if is_orphan || is_strange {
@@ -62,7 +63,7 @@ impl Inner {
                         ..How::default()
                     };
                     // Whoever is verified may be ended at a person's word; a start leaves them to it.
-                    let verified = decision == Decision::Failed && self.view(&tether).held;
+                    let verified = decision == Decision::Failed && view.held;
                     let decision = if verified { Decision::TearDown } else { decision };
                     match self.reap_shown(&session, decision, how, &mut report, &mut swept) {
                         Ok(()) => {}
@@ -181,8 +182,8 @@ impl Inner {
     }
 
     /// Decides about a record; tells whether its session is an orphan, too.
-    fn judge(&self, tether: &Tether) -> (Decision, bool) {
-        let decision = decide(&self.view(tether));
+    fn judge(&self, tether: &Tether, view: &View) -> (Decision, bool) {
+        let decision = decide(view);
         (decision, decision != Decision::Keep || self.is_left_behind(tether))
     }
 
@@ -190,7 +191,7 @@ impl Inner {
     pub(super) fn orphan_check(&self) -> Check {
         let is_orphan = |session: &Arc<Session>| {
             let tether = session.tether();
-            self.may_be_orphaned(session, &tether) && self.judge(&tether).1
+            self.may_be_orphaned(session, &tether) && self.judge(&tether, &self.view(&tether)).1
         };
         let mut found = self.all().into_iter().filter(is_orphan);
         match found.next() {

@@ -29,6 +29,9 @@ pub(super) struct Intent<'a> {
     pub(super) replaced: &'a [Arc<Session>],
 }
 
+/// How a program is found that is not on the PATH of a session.
+pub(super) const ELSEWHERE: &str = "name it by its path, or set `venv` or PATH in `env` of a recipe";
+
 /// Something that stands in the way, in words.
 enum Finding {
     /// It cannot come true; perhaps because of a session of ours.
@@ -164,11 +167,8 @@ fn program(words: &[String], intent: &Intent<'_>, served: &Served) -> Option<Fin
     let diagnosis = diagnose(&Evidence { code: Some(127), found, ..evidence(&command, Some(served)) })?;
     let install = diagnosis.suggestion.as_ref().and_then(|suggestion| suggestion.command.as_ref());
     let install = install.map_or_else(|| "install it".into(), |how| format!("install it ({})", how.shown()));
-    let why = format!(
-        "{} on the PATH of the session, {}; {install}, name it by its path, or set `venv` or PATH in `env` of a recipe",
-        diagnosis.detail,
-        text::escape(&path)
-    );
+    let why =
+        format!("{} on the PATH of the session, {}; {install}, {ELSEWHERE}", diagnosis.detail, text::escape(&path));
     // Where the working directory is on the PATH, it may be there.
     let relative = path.split(':').any(|entry| !entry.starts_with('/'));
     Some(if relative { Finding::Doubt(why) } else { Finding::Impossible(why, None) })

@@ -9,10 +9,9 @@ use serde_json::json;
 
 use super::Inner;
 use super::adopted::only_ours;
-use super::hosts::{panes, server_lost, server_of, server_trouble};
+use super::hosts::{panes, server_of, server_trouble};
 use super::launch::tmux;
 use super::session::{Session, State};
-use super::stopper::containment;
 use super::tasks::{ASKED, OWNER};
 use crate::app::command::{Answer, ScreenText};
 use crate::app::config::Config;
@@ -20,16 +19,17 @@ use crate::app::contract::{HostKind, Phase, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::journal::Entries;
+use crate::lifecycle::leaf::containment;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::rows::{LEFT_THE_TREE, bystander, lookalikes, marked, row};
 use crate::lifecycle::tether::is_session_id;
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::Size;
-use crate::tmux::Server;
 use crate::tmux::argv::Capture;
 use crate::tmux::keys::parse_all as parse_keys;
 use crate::tmux::parse::PaneRow;
+use crate::tmux::{Probe, Server};
 
 /// Version of the batch protocol.
 const PROTOCOL: u32 = 1;
@@ -96,10 +96,13 @@ impl Inner {
     /// Says so where a tmux server of ours lives at our socket's place, and the socket does not lead to it: another server
     /// there would keep it from being reached for good.
     pub(super) fn lost_server(&self) -> Option<String> {
+        if !matches!(self.server.probe(), Probe::Absent | Probe::Stale) {
+            return None;
+        }
         let ours = self.server.socket_path().to_string_lossy().into_owned();
         let sessions = self.all().into_iter().filter(|session| !session.state().settled);
         let mut records = sessions.filter_map(|session| session.tether().tmux).filter(|record| record.socket == ours);
-        records.find_map(|record| server_lost(self, &record))
+        records.find_map(|record| server_trouble(self, &record))
     }
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {

@@ -21,7 +21,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::hold::Hold;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::journal::{Act, By};
-use crate::lifecycle::leaf::Leaf;
+use crate::lifecycle::leaf::containment;
 use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
 use crate::lifecycle::spawn::{Spec, run};
@@ -530,16 +530,6 @@ impl Inner {
         }
         Ok(super::hosts::server_of(self, record).attach_argv(&id))
     }
-}
-
-/// Returns the containments that hold: with its warden there, or gone as it should, or not; and its workload over or not.
-pub(super) fn containment(tether: &Tether, warden: bool, over: bool) -> Vec<String> {
-    let holds = |how: &str| match how {
-        "warden" => warden,
-        "cgroup" => over || tether.cgroup.as_ref().and_then(Leaf::open).is_some(),
-        _ => true,
-    };
-    tether.containment.iter().filter(|how| holds(how)).cloned().collect()
 }
 
 fn stop_timeout(seconds: f64) -> Result<Duration, AppError> {

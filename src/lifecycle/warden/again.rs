@@ -15,7 +15,7 @@ use nix::sys::signal::Signal as S;
 use rustix::fs::{Mode, OFlags};
 use rustix::process as p;
 
-use super::keeper::{Below, Keeper, containment, journal};
+use super::keeper::{Below, Keeper, journal};
 use super::wire::{Outcome, Workspace, receive, send};
 use super::{HostStage, TRAMPOLINE, usher};
 use crate::lifecycle::authority::{Pin, Pinned};
@@ -24,7 +24,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::journal::Act;
-use crate::lifecycle::leaf::Leaf;
+use crate::lifecycle::leaf::{Leaf, containment};
 use crate::lifecycle::restart::Next;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Order, stop};
@@ -185,7 +185,7 @@ impl Keeper {
             hold: None,
             end_kept: &[],
         };
-        let (scope, containment) = (tether.scope(Vec::new()), containment(Some(tether)));
+        let (scope, containment) = (tether.scope(Vec::new()), containment(tether, true, false));
         let mut below = Below { name: self.host.name(), scope, store: Some(store), tether: Some(tether.clone()) };
         let mut receipt =
             stop(&order, &mut below, &guard, &inspector, &mut |_| {}).map_err(|refusal| unable(&refusal))?;

@@ -23,7 +23,7 @@ use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::journal::{Act, By};
-use crate::lifecycle::leaf::Leaf;
+use crate::lifecycle::leaf::containment;
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Host, Order, stop};
@@ -388,7 +388,8 @@ impl Keeper {
         let ladder = known.map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
         let scope = known.map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
         let recorded = tether.is_some();
-        let containment = containment(known);
+        let unrecorded = || ["tree", "warden"].map(str::to_owned).to_vec();
+        let containment = known.map_or_else(unrecorded, |tether| containment(tether, true, false));
         let order = Order {
             session: &self.orders.session,
             ladder,
@@ -458,13 +459,6 @@ pub(super) fn journal(store: &Store, act: Act, receipt: &mut Receipt) -> bool {
         receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
     }
     written.is_ok()
-}
-
-/// Returns the containments that hold while the warden itself ends what is below it.
-pub(super) fn containment(tether: Option<&Tether>) -> Vec<String> {
-    let Some(tether) = tether else { return ["tree", "warden"].map(str::to_owned).to_vec() };
-    let holds = |how: &&String| *how != "cgroup" || tether.cgroup.as_ref().and_then(Leaf::open).is_some();
-    tether.containment.iter().filter(holds).cloned().collect()
 }
 
 /// Everything below ourselves.

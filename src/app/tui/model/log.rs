@@ -151,10 +151,9 @@ pub(in crate::app) fn describe(event: &Event, sessions: &Sessions) -> (Tone, Str
 
 /// Returns whether a session is being stopped, or was.
 pub(in super::super) fn is_asked_to_end(session: &str, sessions: &Sessions) -> bool {
-    sessions.by_id(session).is_some_and(|row| {
-        let is_stopped = row.detail.as_deref().is_some_and(|detail| detail.starts_with("stopped"));
-        row.phase == Phase::Stopping || row.phase == Phase::Exited && is_stopped
-    })
+    sessions
+        .by_id(session)
+        .is_some_and(|row| row.phase == Phase::Stopping || row.phase == Phase::Exited && row.was_stopped())
 }
 
 /// Returns a receipt in one line.
