@@ -445,6 +445,9 @@ pub struct Orphans {
     /// It was asked to end them.
     #[serde(skip)]
     pub reaped: bool,
+    /// It was asked about one session.
+    #[serde(skip)]
+    pub only: bool,
     /// It was asked to adopt them.
     #[serde(skip)]
     pub adopts: bool,
@@ -457,6 +460,8 @@ impl Orphans {
         swept
             && self.adopted.iter().all(|row| row.adopted)
             && (!self.reaped || self.report.failed + self.report.unverifiable == 0)
+            // Whoever asks for all of them is told that a record could not be read.
+            && (!self.reaped || self.only || self.quarantined.is_empty())
     }
 }
 

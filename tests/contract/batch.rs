@@ -319,6 +319,10 @@ fn sessions_are_named_by_id_name_or_last_and_never_by_a_prefix() {
     let phases: Vec<&str> =
         rows["sessions"].as_array().unwrap().iter().map(|row| row["phase"].as_str().unwrap()).collect();
     assert_eq!(phases, ["running"; 3], "an error ended something");
+    batch.ok(json!({"cmd": "stop", "session": "$last"}));
+    batch.ok(json!({"cmd": "dismiss", "session": "$last"}));
+    let (kind, message) = batch.err(json!({"cmd": "screen", "session": "$last"}));
+    assert!(kind == "not_found" && message.contains(&third), "{message}");
 }
 
 #[test]

@@ -127,7 +127,9 @@ fn a_record_that_cannot_be_read_is_shown_and_left_alone() {
     let path = rig.state().join("sessions/serve-deadbeef.json");
     for content in ["", "{", "{\"schema_version\": 99}", "[]", "\u{1b}[31m"] {
         fs::write(&path, content).unwrap();
-        let text = check_ok(&rig.run(&["orphans", "--reap"]));
+        let ran = rig.run(&["orphans", "--reap"]);
+        let text = ran.text();
+        assert_eq!(ran.code, Some(3), "{text}");
         assert!(text.contains("left alone: ") && text.contains("serve-deadbeef.json"), "{text}");
         let answer = rig.json(&["orphans"]);
         assert_eq!(answer["quarantined"][0]["path"], path.display().to_string(), "{answer}");

@@ -403,8 +403,11 @@ impl Inner {
         let idle = self.idle_named(reference);
         let sessions = self.lock();
         if reference == "$last" {
-            let last = sessions.last.as_ref().and_then(|id| sessions.by_id.get(id));
-            return last.cloned().ok_or_else(|| not_found("no session was launched yet, so there is no $last"));
+            let Some(id) = &sessions.last else {
+                return Err(not_found("no session was launched yet, so there is no $last"));
+            };
+            let last = sessions.by_id.get(id).cloned();
+            return last.ok_or_else(|| not_found(&format!("$last is {id}, which is no longer kept")));
         }
         if let Some(session) = sessions.by_id.get(reference) {
             return Ok(Arc::clone(session));

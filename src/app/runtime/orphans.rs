@@ -86,7 +86,8 @@ impl Inner {
             self.dismiss_oldest();
         }
         let cookbook = if only.is_none() { self.claims() } else { Vec::new() };
-        Ok(Orphans { orphans, quarantined, swept, adopted, cookbook, report, reaped, adopts: wish == Wish::Adopt })
+        let (only, adopts) = (only.is_some(), wish == Wish::Adopt);
+        Ok(Orphans { orphans, quarantined, swept, adopted, cookbook, report, reaped, only, adopts })
     }
 
     /// Looks once more where nobody has looked twice: what somebody takes of a processor shows between two looks.

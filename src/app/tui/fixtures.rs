@@ -289,6 +289,7 @@ pub(super) fn orphans() -> Orphans {
         cookbook: Vec::new(),
         report: ReapReport { seen: 3, kept: 2, inspector: "procfs".into(), ..ReapReport::default() },
         reaped: false,
+        only: false,
         adopts: false,
     }
 }
