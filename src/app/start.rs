@@ -48,6 +48,10 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
     }
     hear_signals();
     let Ok(link) = take_link(&mut arguments) else { return Exit::Usage.code() };
+    // Without a word there is nothing to read: the screen is started at once.
+    if arguments.len() <= 1 && link.is_none() {
+        return screen_parent(arguments);
+    }
     let for_screen = arguments.clone();
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
@@ -64,12 +68,6 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
     };
     let shows = args.action.is_none() && args.batch.is_none() && !args.plain;
     if shows && link.is_none() {
-        let term = std::env::var("TERM").unwrap_or_default();
-        if tui::is_dumb(&term) {
-            let message = format!("the terminal (TERM={term}) can only print lines: take `cookbook-tui --plain`");
-            cli::complain(&AppError::new(ErrorKind::Usage, message), false);
-            return Exit::Usage.code();
-        }
         return screen_parent(for_screen);
     }
     match face(&args, link) {
@@ -92,6 +90,12 @@ fn take_link(arguments: &mut Vec<OsString>) -> std::io::Result<Option<Link>> {
 
 /// Starts the screen as a child, so that it can be suspended while its sessions run on.
 fn screen_parent(arguments: Vec<OsString>) -> u8 {
+    let term = std::env::var("TERM").unwrap_or_default();
+    if tui::is_dumb(&term) {
+        let message = format!("the terminal (TERM={term}) can only print lines: take `cookbook-tui --plain`");
+        cli::complain(&AppError::new(ErrorKind::Usage, message), false);
+        return Exit::Usage.code();
+    }
     let started = own_program().and_then(|program| {
         let rest = arguments.into_iter().skip(1);
         job::parent([program.into_os_string(), COCKPIT.into()].into_iter().chain(rest))

@@ -287,6 +287,14 @@ pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
         }
         opened => opened?,
     };
+    take_lock(file, patience)
+}
+
+/// Takes the lock of an open file (flock(2)), which whoever else has it open may hold.
+///
+/// # Errors
+/// `WouldBlock` where somebody else holds it for longer than `patience`.
+pub fn take_lock(file: File, patience: Duration) -> io::Result<SessionLock> {
     let until = Instant::now() + patience;
     loop {
         match file.try_lock() {

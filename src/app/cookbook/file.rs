@@ -1,23 +1,28 @@
 //! Reads `cookbook_state.json`, and replaces it when a task was stopped.
 //!
 //! Cookbook rewrites the whole file without a lock. A change is made to what was just read, and put in place only if
-//! the file still is what was read; else it is made anew.
+//! the file still is what was read; else it is made anew. Who does take a lock (flock(2)), on the file or on the
+//! `.lock` beside it, is waited for, and keeps others out as long as they ask.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{Access, Mode, OFlags};
 
 use super::state::{self, Change, State};
-use crate::lifecycle::store::random_hex;
+use crate::lifecycle::store::{SessionLock, random_hex, take_lock};
 
 /// The longest file that is read, in bytes: tasks bring the end of their output along.
 const LONGEST: u64 = 64 << 20;
 
 /// What a person can do about a state file that cannot be used.
 pub const WAY_OUT: &str = "mend the file, or leave out [cookbook] data_dir and ODYSSEUS_DATA_DIR";
+
+/// How long somebody else's lock is waited for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Changes by others in a row after which it is given up.
 const ATTEMPTS: u32 = 8;
@@ -96,6 +101,11 @@ impl StateFile {
     /// # Errors
     /// Names the file and what is wrong with it.
     pub fn check_writable(&self) -> Result<(), String> {
+        self.claim(PATIENCE).map(drop)
+    }
+
+    /// Sees that it can be written, and keeps those out who ask.
+    fn claim(&self, patience: Duration) -> Result<[Option<SessionLock>; 2], String> {
         self.load()?;
         let about = |error: io::Error| self.named(&error.to_string());
         let target = self.path.canonicalize().map_err(about)?;
@@ -107,7 +117,18 @@ impl StateFile {
         let allowed = |path: &Path, access| rustix::fs::access(path, access).map_err(io::Error::from);
         allowed(&target, Access::WRITE_OK)
             .and_then(|()| allowed(dir, Access::WRITE_OK | Access::EXEC_OK))
-            .map_err(about)
+            .map_err(about)?;
+        let beside = target.with_added_extension("lock");
+        let locked = |path: &Path| {
+            lock(path, patience).map_err(|error| match error.kind() {
+                io::ErrorKind::WouldBlock => {
+                    let path = path.display();
+                    self.named(&format!("another program holds a lock on {path} (`lslocks` names it); try again"))
+                }
+                _ => about(error),
+            })
+        };
+        Ok([locked(&beside)?, locked(&target)?])
     }
 
     /// Marks the task of a tmux session as stopped; tells what became of it.
@@ -120,7 +141,7 @@ impl StateFile {
 
     /// Does so with a look at what others may do between the reading and the writing.
     fn mark_stopped_with(&self, session: &str, mut meanwhile: impl FnMut()) -> Result<Change, String> {
-        self.check_writable()?;
+        let _locks = self.claim(PATIENCE)?;
         for _ in 0..ATTEMPTS {
             let before = self.text()?;
             let change = state::mark_stopped(&before, session).map_err(|reason| self.named(&reason))?;
@@ -160,6 +181,23 @@ impl StateFile {
             fs::remove_file(&temporary).ok();
         }
         written
+    }
+}
+
+/// Locks a file where there is one, and as long as it is the one at this path: a lock on what was replaced holds nobody.
+fn lock(path: &Path, patience: Duration) -> io::Result<Option<SessionLock>> {
+    loop {
+        let file = match rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(fd) => File::from(fd),
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let inode = |found: &fs::Metadata| (found.dev(), found.ino());
+        let opened = inode(&file.metadata()?);
+        let held = take_lock(file, patience)?;
+        if fs::metadata(path).is_ok_and(|there| inode(&there) == opened) {
+            return Ok(Some(held));
+        }
     }
 }
 
@@ -232,6 +270,30 @@ mod tests {
         let other = file.clone();
         assert_eq!(file.mark_stopped_with("a", || fs::write(other.path(), removed).unwrap()), Ok(Change::Missing));
         assert_eq!(content(&file), removed);
+    }
+
+    /// Others lock the file itself, or the one beside it.
+    #[test]
+    fn who_holds_a_lock_is_waited_for_and_named() {
+        for beside in [false, true] {
+            let (_dir, file) = file(BEFORE);
+            let path = if beside { file.path().with_added_extension("lock") } else { file.path().to_owned() };
+            let theirs = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+            theirs.lock().unwrap();
+            let refused = file.claim(Duration::from_millis(20)).unwrap_err();
+            assert!(refused.contains("lock") && refused.contains(&path.display().to_string()), "{refused}");
+            assert_eq!(content(&file), BEFORE);
+            let other = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(100));
+                drop(theirs);
+            });
+            assert!(matches!(file.mark_stopped("a"), Ok(Change::Text(_))), "it is waited for");
+            other.join().unwrap();
+            let ours = file.claim(Duration::ZERO).unwrap();
+            assert!(File::open(&path).unwrap().try_lock().is_err(), "they are kept out");
+            drop(ours);
+            File::open(&path).unwrap().try_lock().unwrap();
+        }
     }
 
     #[test]
