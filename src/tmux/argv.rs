@@ -125,6 +125,13 @@ pub fn pipe_pane(pane: PaneId, program: &[OsString]) -> Vec<OsString> {
     argv
 }
 
+/// Two commands in one call: the second is not run where the first fails.
+pub fn then(mut first: Vec<OsString>, second: Vec<OsString>) -> Vec<OsString> {
+    first.push(";".into());
+    first.extend(second);
+    first
+}
+
 /// `list-panes` of one session.
 pub fn panes_of_session(session: SessionId) -> Vec<OsString> {
     words(["list-panes", "-s", "-t", &session.to_string(), "-F", PANE_FORMAT])

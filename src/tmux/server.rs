@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::lifecycle::identity::Pid;
@@ -62,6 +63,8 @@ pub struct Server {
     socket: SocketRef,
     config: Option<PathBuf>,
     env: Vec<(OsString, OsString)>,
+    /// What its program has said of itself.
+    known: Arc<OnceLock<Version>>,
 }
 
 impl Server {
@@ -75,13 +78,13 @@ impl Server {
         config: Option<PathBuf>,
         vars: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Self {
-        Self { program: "tmux".into(), socket, config, env: environment(vars) }
+        Self { program: "tmux".into(), socket, config, env: environment(vars), known: Arc::default() }
     }
 
     /// Uses another program than `tmux`.
     #[must_use]
     pub fn with_program(self, program: impl Into<OsString>) -> Self {
-        Self { program: program.into(), ..self }
+        Self { program: program.into(), known: Arc::default(), ..self }
     }
 
     /// Returns the same server reached by way of another socket, which somebody passes on from.
@@ -112,6 +115,18 @@ impl Server {
         let output = self.run(vec![self.program.clone(), "-V".into()], "-V")?;
         let version = Version::parse(&String::from_utf8_lossy(&output.stdout))?;
         if version.is_supported() { Ok(version) } else { Err(TmuxError::TooOld { version }) }
+    }
+
+    /// As [`Self::version`], asked until there is an answer, and then no more.
+    ///
+    /// # Errors
+    /// As those of [`Self::version`].
+    pub fn known_version(&self) -> Result<Version, TmuxError> {
+        if let Some(known) = self.known.get() {
+            return Ok(known.clone());
+        }
+        let version = self.version()?;
+        Ok(self.known.get_or_init(|| version).clone())
     }
 
     /// Makes a session, and starts the server if there is none.
@@ -228,11 +243,6 @@ impl Server {
         Ok(String::from_utf8_lossy(&output).trim_end().to_owned())
     }
 
-    /// Has a pane stay when its program has ended.
-    pub fn keep_pane(&self, pane: &PaneId) -> Result<(), TmuxError> {
-        self.call(argv::keep_pane(*pane)).map(drop)
-    }
-
     /// Has the panes of a session stay when their programs end, where it has several, until [`Self::release_panes`] or
     /// until the session is closed. To be called before the programs are ended.
     ///
@@ -288,12 +298,14 @@ impl Server {
     }
 
     /// Sends the output of a pane to a program's standard input. The program is run by sh(1) as a child of the
-    /// server; a program that was there before gets its end of file.
-    pub fn pipe_to_log(&self, pane: &PaneId, program: &[OsString]) -> Result<(), TmuxError> {
+    /// server; a program that was there before gets its end of file. With `keep` the pane stays when its program has
+    /// ended.
+    pub fn pipe_to_log(&self, pane: &PaneId, program: &[OsString], keep: bool) -> Result<(), TmuxError> {
         if program.is_empty() {
             return Err(TmuxError::Invalid("no program to pipe to".to_owned()));
         }
-        self.call(argv::pipe_pane(*pane, program)).map(drop)
+        let pipe = argv::pipe_pane(*pane, program);
+        self.call(if keep { argv::then(argv::keep_pane(*pane), pipe) } else { pipe }).map(drop)
     }
 
     /// Types a text, exactly as it is. A long one takes several calls, between which others may type.

@@ -182,8 +182,8 @@ fn missing_targets_are_absences() {
         rig.server.send_bytes(&missing, b"x"),
         rig.server.send_keys(&missing, &key),
         rig.server.capture(&missing, Capture::default()).map(drop),
-        rig.server.keep_pane(&missing),
-        rig.server.pipe_to_log(&missing, &["cat".into()]),
+        rig.server.pipe_to_log(&missing, &["cat".into()], true),
+        rig.server.pipe_to_log(&missing, &["cat".into()], false),
     ] {
         let error = result.unwrap_err();
         assert!(matches!(&error, TmuxError::NoPane(_)) && error.is_absence(), "{error:?}");
@@ -299,7 +299,7 @@ fn a_dead_pane_stays_with_how_it_ended_and_takes_no_input() {
     let ends = [("exit 3", Some(3), None), ("kill -KILL $$", None, Some(9))];
     for (script, status, signal) in ends {
         let created = rig.sh("one", &format!("read line; {script}"), &[]);
-        rig.server.keep_pane(&created.pane).unwrap();
+        rig.server.pipe_to_log(&created.pane, &["cat".into()], true).unwrap();
         rig.server.send_text(&created.pane, "go\n").unwrap();
         let state = || rig.server.pane(&created.pane).unwrap().state;
         let dead = PaneState::Dead { pid: Some(created.pane_pid), status, signal };
@@ -329,10 +329,10 @@ fn a_log_gets_the_output_whatever_its_path() {
     let dir = rig.file("%H #{pid} #[x] ##(touch f) 'q' \"$HOME\" \\ é;");
     std::fs::create_dir(&dir).unwrap();
     let log = dir.join("log");
-    rig.server.pipe_to_log(&created.pane, &["tee".into(), "-a".into(), log.clone().into()]).unwrap();
+    rig.server.pipe_to_log(&created.pane, &["tee".into(), "-a".into(), log.clone().into()], false).unwrap();
     rig.server.send_text(&created.pane, "hello\r").unwrap();
     eventually("the log has the output", || String::from_utf8_lossy(&read(&log)).contains("said hello"));
-    assert!(matches!(rig.server.pipe_to_log(&created.pane, &[]), Err(TmuxError::Invalid(_))));
+    assert!(matches!(rig.server.pipe_to_log(&created.pane, &[], false), Err(TmuxError::Invalid(_))));
 }
 
 /// Fault 29, and copy mode, which would take the input for commands.
@@ -552,9 +552,11 @@ fn what_cannot_be_reached_is_unreadable() {
 fn tmux_itself_may_be_missing_old_or_broken() {
     let rig = Rig::new();
     assert!(rig.server.version().unwrap().is_supported());
+    assert_eq!(rig.server.known_version().unwrap(), rig.server.version().unwrap());
     let missing = rig.server.clone().with_program("no-such-tmux");
     assert!(matches!(missing.version(), Err(TmuxError::NotInstalled { program }) if program == "no-such-tmux"));
     assert!(matches!(missing.sessions(), Err(TmuxError::NotInstalled { .. })));
+    assert!(matches!(missing.known_version(), Err(TmuxError::NotInstalled { .. })), "of another program");
     let fake = |name: &str, script: &str| {
         let (text, path) = (rig.file(&format!("{name}.sh")), rig.file(name));
         std::fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();

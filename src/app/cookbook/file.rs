@@ -118,14 +118,14 @@ impl StateFile {
         allowed(&target, Access::WRITE_OK)
             .and_then(|()| allowed(dir, Access::WRITE_OK | Access::EXEC_OK))
             .map_err(about)?;
-        let beside = target.with_added_extension("lock");
+        let beside = beside(&target);
         let locked = |path: &Path| {
-            lock(path, patience).map_err(|error| match error.kind() {
-                io::ErrorKind::WouldBlock => {
-                    let path = path.display();
-                    self.named(&format!("another program holds a lock on {path} (`lslocks` names it); try again"))
+            lock(path, patience).map_err(|error| {
+                if error.kind() != io::ErrorKind::WouldBlock {
+                    return about(error);
                 }
-                _ => about(error),
+                let path = path.display();
+                self.named(&format!("another program holds a lock on {path} (`lslocks` names it); try again"))
             })
         };
         Ok([locked(&beside)?, locked(&target)?])
@@ -182,6 +182,13 @@ impl StateFile {
         }
         written
     }
+}
+
+/// Returns the file beside another that programs lock in its place.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    name.into()
 }
 
 /// Locks a file where there is one, and as long as it is the one at this path: a lock on what was replaced holds nobody.
@@ -275,9 +282,9 @@ mod tests {
     /// Others lock the file itself, or the one beside it.
     #[test]
     fn who_holds_a_lock_is_waited_for_and_named() {
-        for beside in [false, true] {
+        for path in [Path::to_owned, beside] {
             let (_dir, file) = file(BEFORE);
-            let path = if beside { file.path().with_added_extension("lock") } else { file.path().to_owned() };
+            let path = path(file.path());
             let theirs = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
             theirs.lock().unwrap();
             let refused = file.claim(Duration::from_millis(20)).unwrap_err();

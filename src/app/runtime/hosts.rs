@@ -77,7 +77,7 @@ impl Host for SessionHost<'_> {
             }
             Some(record) => {
                 let first = !std::mem::replace(&mut self.asked, true);
-                let (roots, gone) = pane_roots(self.inner, record)?;
+                let (roots, gone) = pane_roots(self.inner, record, self.tether.front.as_ref())?;
                 // In the middle of a stop the session may well go with its last process.
                 self.notes.extend(gone.filter(|_| first));
                 roots
@@ -234,8 +234,12 @@ pub(super) fn server_trouble(inner: &Inner, record: &TmuxRecord) -> Option<Strin
 }
 
 /// Returns the pane roots of a session, bound to identities: each is held, its parent is the server, and the
-/// server names it again afterwards. Says so where session or server are gone.
-fn pane_roots(inner: &Inner, record: &TmuxRecord) -> Result<(Vec<Identity>, Option<String>), String> {
+/// server has named it since. Says so where session or server are gone.
+fn pane_roots(
+    inner: &Inner,
+    record: &TmuxRecord,
+    front: Option<&Identity>,
+) -> Result<(Vec<Identity>, Option<String>), String> {
     let rows = panes(inner, record)?;
     if rows.is_empty() {
         let gone = match server_state(inner, record) {
@@ -251,6 +255,10 @@ fn pane_roots(inner: &Inner, record: &TmuxRecord) -> Result<(Vec<Identity>, Opti
         ));
     }
     let bound = bind(inner, record, &rows);
+    // One that was recorded at its launch, and still is the same, was there when the server named it.
+    if bound.iter().all(|root| Some(root) == front) {
+        return Ok((bound, None));
+    }
     // A pane that came to be since then is found below the server by nobody else: ask until it stands still.
     let again = panes(inner, record)?;
     let named: Vec<Pid> = again.iter().filter_map(root_of).collect();

@@ -164,14 +164,12 @@ impl Inner {
             let waiting = gate.admit(created.pane_pid, REPORT, &self.inspector).map_err(|error| gate_error(&error))?;
             front = Some(self.identify(created.pane_pid)?);
             let server = self.identify(created.server_pid)?;
-            if matches!(plan.kind, Kind::Serve | Kind::Download) && created.version.may_keep_panes() {
-                self.server.keep_pane(&created.pane).map_err(|error| tmux(&error))?;
-            }
             let program = own_program().map_err(io("failed to find our own program"))?.into_os_string();
             // Made here: the writer only finds it, so that none is left of a launch that fails.
             drop(self.open_log(&plan.id)?);
             let writer = vec![program, super::super::LOG_WRITER.into(), self.store.log_path(&plan.id).into_os_string()];
-            self.server.pipe_to_log(&created.pane, &writer).map_err(|error| tmux(&error))?;
+            let stays = matches!(plan.kind, Kind::Serve | Kind::Download) && created.version.may_keep_panes();
+            self.server.pipe_to_log(&created.pane, &writer, stays).map_err(|error| tmux(&error))?;
             let record = TmuxRecord {
                 socket: self.server.socket_path().to_string_lossy().into_owned(),
                 server,

@@ -407,7 +407,7 @@ impl Inner {
                 return Err(not_found("no session was launched yet, so there is no $last"));
             };
             let last = sessions.by_id.get(id).cloned();
-            return last.ok_or_else(|| not_found(&format!("$last is {id}, which is no longer kept")));
+            return last.ok_or_else(|| not_found(format!("$last is {id}, which is no longer kept")));
         }
         if let Some(session) = sessions.by_id.get(reference) {
             return Ok(Arc::clone(session));

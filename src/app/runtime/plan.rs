@@ -227,7 +227,7 @@ impl Inner {
         if wanted == HostKind::Pty {
             return Ok((HostKind::Pty, Vec::new()));
         }
-        match self.server.version() {
+        match self.server.known_version() {
             Ok(_) => Ok((HostKind::Tmux, Vec::new())),
             Err(error) if request.host == Some(HostKind::Tmux) => Err(tmux(&error).at(LaunchField::Host)),
             Err(error @ (TmuxError::NotInstalled { .. } | TmuxError::TooOld { .. })) => {
