@@ -27,6 +27,7 @@ mod lifecycle;
 mod paint;
 mod peers;
 mod place;
+mod quiet;
 mod report;
 mod rest;
 mod stops;

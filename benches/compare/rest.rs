@@ -11,6 +11,7 @@ use crate::figures::Amount;
 use crate::frames::{open, quit, start_session};
 use crate::held::pidfd_of;
 use crate::place::{Place, SIZE};
+use crate::quiet::Quiet;
 use crate::report::{Report, figure, median};
 use crate::terminal::Terminal;
 
@@ -31,11 +32,16 @@ pub(crate) fn idle(report: &mut Report) {
         }
         wait_for_wardens(&cockpit, sessions);
         let told = sessions != 1;
-        rest(report, &format!("{sessions} quiet in PTYs"), &cockpit, if sessions > 20 { 0.005 } else { 0.001 }, told);
+        let theirs = Quiet::start(&report.peers, SMALL, sessions);
+        let most = if sessions > 20 { 0.005 } else { 0.001 };
+        rest(report, &format!("{sessions} quiet in PTYs"), &cockpit, &theirs, most, told);
         let manager = private(manager(&cockpit));
         let row = figure(&format!("{sessions} quiet in PTYs: private memory of the manager"), Amount::Bytes(manager));
         let row = row.beside("without a session", Amount::Bytes(alone));
+        let memory = |pids: &[u32]| Amount::Bytes(pids.iter().map(|pid| private(*pid)).sum());
+        let row = theirs.pids().into_iter().fold(row, |row, (name, pids)| row.beside(name, memory(&pids)));
         report.put(if sessions == many { row.at_most(Amount::Bytes(60.0 * MIB)).told() } else { row });
+        theirs.end();
         if sessions == many {
             let all = descendants(cockpit.pid()).into_iter().filter(|pid| is_warden(*pid)).map(private).sum::<f64>();
             report.put(figure(&format!("{sessions} quiet in PTYs: with their wardens"), Amount::Bytes(manager + all)));
@@ -51,7 +57,7 @@ pub(crate) fn idle(report: &mut Report) {
         place.run(&["launch", "--host", "tmux", "--", "sleep", "600"]);
     }
     let cockpit = open(&place, SMALL);
-    rest(report, &format!("{sessions} quiet in tmux"), &cockpit, 0.001, false);
+    rest(report, &format!("{sessions} quiet in tmux"), &cockpit, &Quiet::default(), 0.001, false);
     quit(cockpit);
     stop_all(&place);
 }
@@ -128,11 +134,12 @@ pub(crate) fn stop_all(place: &Place) {
     }
 }
 
-fn rest(report: &mut Report, what: &str, cockpit: &Terminal, most: f64, told: bool) {
+fn rest(report: &mut Report, what: &str, cockpit: &Terminal, theirs: &Quiet, most: f64, told: bool) {
     // What a launch brings about is over, and the first rows with rates are drawn.
     std::thread::sleep(Duration::from_secs(report.rounds(5, 1).try_into().unwrap()));
     let family = family(cockpit.pid());
     let wardens: Vec<u32> = descendants(cockpit.pid()).into_iter().filter(|pid| is_warden(*pid)).collect();
+    let theirs: Vec<_> = theirs.pids().into_iter().map(|(name, pids)| (name, cpu_time(&pids), pids)).collect();
     let (cpu, warden_cpu, bytes, start) = (cpu_time(&family), cpu_time(&wardens), cockpit.bytes(), Instant::now());
     std::thread::sleep(Duration::from_secs(report.rounds(20, 1).try_into().unwrap()));
     let elapsed = start.elapsed().as_secs_f64();
@@ -141,6 +148,9 @@ fn rest(report: &mut Report, what: &str, cockpit: &Terminal, most: f64, told: bo
     let row = figure(&format!("{what}: processor"), share(cpu)).at_most(Amount::OfACore(most));
     let warden_cpu = (!wardens.is_empty()).then(|| cpu_time(&wardens).saturating_sub(warden_cpu));
     let row = row.beside_any("their wardens", warden_cpu.map(share));
+    let row = theirs
+        .iter()
+        .fold(row, |row, (name, before, pids)| row.beside(*name, share(cpu_time(pids).saturating_sub(*before))));
     report.put(if told { row.told() } else { row });
     let written = cockpit.bytes() - bytes;
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
