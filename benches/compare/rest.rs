@@ -150,7 +150,7 @@ fn rest(report: &mut Report, what: &str, cockpit: &Terminal, theirs: &Quiet, mos
     let row = row.beside_any("their wardens", warden_cpu.map(share));
     let row = theirs
         .iter()
-        .fold(row, |row, (name, before, pids)| row.beside(*name, share(cpu_time(pids).saturating_sub(*before))));
+        .fold(row, |row, (name, before, pids)| row.beside(name, share(cpu_time(pids).saturating_sub(*before))));
     report.put(if told { row.told() } else { row });
     let written = cockpit.bytes() - bytes;
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
