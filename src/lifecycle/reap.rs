@@ -60,6 +60,21 @@ pub enum Decision {
     Quarantine,
 }
 
+impl Decision {
+    /// Says what a record is that this was decided about.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Keep => "somebody looks after it",
+            Self::TearDown => "its manager is gone, or its ceiling has come",
+            Self::AlreadyGone => "nothing is left of it",
+            Self::Foreign => "its pids name other processes now",
+            Self::Unverifiable => "nobody can tell what is left of it",
+            Self::Failed => "its leader is gone, but not everything that was with it",
+            Self::Quarantine => "it was recorded in another pid or time namespace",
+        }
+    }
+}
+
 /// Decides about one record.
 pub fn decide(view: &View) -> Decision {
     use VerdictKind::{Foreign, Gone, Owned, Unverifiable};

@@ -209,6 +209,9 @@ pub struct Tether {
     /// Why it is still here.
     #[serde(default)]
     pub last: Option<Last>,
+    /// Nobody saw what `last` says: the next start tells it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub untold: bool,
     /// It is started again when it fails.
     #[serde(default)]
     pub restarts: Option<Restarts>,
@@ -299,7 +302,7 @@ impl Tether {
     /// Writes down what a stop has left of the session: why the record stays, and whom it names.
     pub fn keep(&mut self, (verdict, reason): (VerdictKind, String), receipt: &Receipt, at: u64) {
         self.last = Some(Last { verdict, reason, at });
-        self.stopping = false;
+        (self.stopping, self.untold) = (false, false);
         self.left = CapturedRecord::left_alive(receipt);
     }
 
@@ -448,6 +451,7 @@ pub(super) fn sample() -> Tether {
         stopping: false,
         left: Vec::new(),
         last: None,
+        untold: false,
         restarts: None,
     }
 }

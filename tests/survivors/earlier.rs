@@ -70,6 +70,60 @@ fn of_a_manager_that_was_killed() {
     assert_said_once(&world, &session.id, &["owner is gone", "nothing is left"]);
 }
 
+/// Daemons are kept and a shell's escapees are reported: their session is over all the same, and so are its reasons. It is
+/// said once with their names, and once more when they are gone.
+#[test]
+fn with_those_who_were_left() {
+    for killed in [true, false] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let daemon = world.shell("trap '' HUP TERM; log daemon; exec sleep $NAP");
+        let script = world.shell(&format!("log root; (setsid bash {daemon} < /dev/null > /dev/null 2>&1 &); sleep 90"));
+        let launch = Launch { host: Host::Pty, kind: "shell", grace_s: 0.5, argv: &["bash", &script] };
+        let session = world.launch(&mut batch, &launch);
+        world.ledger.await_roles(&["root", "daemon"]);
+        let why = if killed {
+            batch.kill();
+            "ended by its warden: its owner is gone"
+        } else {
+            batch.signal(Signal::TERM);
+            batch.await_end();
+            "its manager was ended by TERM"
+        };
+        eventually("the end of the session", || !world.ledger.is_alive("root"));
+        eventually("what is written of it", || {
+            world.tether(&session.id).is_some_and(|tether| tether["last"].is_object() && tether["untold"] == true)
+        });
+        let left = format!("one process was left alive: pid {}", world.ledger.of("daemon").pid);
+        assert_said_once(&world, &session.id, &[why, &left]);
+        assert!(world.ledger.is_alive("daemon") && world.tether(&session.id).is_some());
+        world.ledger.signal("daemon", Signal::KILL);
+        world.ledger.await_empty();
+        eventually("the end of its warden", || world.stages().is_empty());
+        assert_said_once(&world, &session.id, &["who was left of it is gone"]);
+    }
+}
+
+/// Nobody is there any more who could tell whose group it is.
+#[test]
+fn with_those_of_whom_nobody_can_tell() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let script = world.shell("trap '' HUP; log root; (trap '' HUP TERM; leaf child) & wait");
+    let launch = Launch { host: Host::Pty, kind: "serve", grace_s: 0.5, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "child"]);
+    for supervisor in &session.supervisors {
+        supervisor.signal(Signal::KILL);
+    }
+    world.ledger.signal("root", Signal::KILL);
+    batch.kill();
+    eventually("the end of the leader", || !world.ledger.is_alive("root"));
+    assert_said_once(&world, &session.id, &["its manager is gone", "not everything that was with it"]);
+    assert!(world.ledger.is_alive("child") && world.tether(&session.id).is_some());
+    world.ledger.end_all();
+}
+
 /// A harness that is killed closes both ends at once.
 #[test]
 fn of_a_manager_whose_reader_went_away() {

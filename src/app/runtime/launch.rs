@@ -344,6 +344,7 @@ impl Inner {
             left: Vec::new(),
             stopping: false,
             last: None,
+            untold: false,
             restarts: plan.restart.then(Restarts::default),
         }
     }

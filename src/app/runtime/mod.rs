@@ -13,6 +13,7 @@ mod containers;
 mod control;
 mod doctor;
 mod draft;
+mod earlier;
 pub(super) mod elsewhere;
 mod enter;
 mod environment;

@@ -464,6 +464,7 @@ impl Inner {
             }
         } else {
             tether.keep(receipt.why_left(), receipt, clock::wall_seconds());
+            tether.untold = unseen.is_some();
             if left_alive {
                 tether.captured.clear();
             }

@@ -419,6 +419,7 @@ impl Keeper {
                 (Some(why), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
                     tether.keep(why, &receipt, wall_seconds());
+                    tether.untold = true;
                     if receipt.dead == Some(true) {
                         tether.captured.clear();
                     }
