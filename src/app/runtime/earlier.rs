@@ -54,6 +54,9 @@ impl Inner {
     pub(super) fn how_it_ended(&self, tether: &Tether, same_boot: bool) -> String {
         let id = &tether.session;
         let receipt = self.stored_receipt(id);
+        if same_boot && !tether.begun().is_empty() {
+            return "whoever stopped it died before it was done; nothing is left".into();
+        }
         let gone = receipt.as_ref().filter(|_| same_boot).and_then(|receipt| told_gone(tether.untold, receipt));
         gone.unwrap_or_else(|| {
             told_end(same_boot, receipt.as_ref(), tether.last.as_ref(), self.store.exit(id).as_ref())

@@ -170,9 +170,11 @@ impl Inner {
             }
             Decision::AlreadyGone | Decision::Foreign => {
                 count(report, decision);
-                // A dead pane keeps its tmux session open; whoever carries its marker is to be named.
+                // A dead pane keeps its tmux session open; whoever carries its marker is to be named; a stop that
+                // nobody has finished has no receipt.
                 let open = decision == Decision::AlreadyGone && self.host_is_open(session);
-                if open || self.is_marked(session) {
+                let unfinished = decision == Decision::AlreadyGone && !session.tether().begun().is_empty();
+                if open || unfinished || self.is_marked(session) {
                     swept.extend(self.end(session, How { reap: true, ..how }).ok());
                 } else if !how.dry_run {
                     // Another manager that has just started does the same: one of the two tells.

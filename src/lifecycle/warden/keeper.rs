@@ -488,9 +488,14 @@ impl Host for Below<'_> {
         Ok(self.scope.clone())
     }
 
+    fn begun(&self) -> Vec<Identity> {
+        let begun = self.tether.iter().flat_map(Tether::begun);
+        begun.map(|record| record.identity.clone()).collect()
+    }
+
     fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String> {
         let (Some(store), Some(tether)) = (self.store, self.tether.as_mut()) else { return Ok(()) };
-        tether.captured = captured.to_vec();
+        tether.capture(captured);
         store.save(tether).map(|_| ()).map_err(|error| error.to_string())
     }
 
