@@ -236,6 +236,9 @@ pub struct Receipt {
     pub grace_s: Option<f64>,
 }
 
+/// How the first note of a warden's receipt begins.
+pub(super) const BY_WARDEN: &str = "ended by its warden";
+
 impl Receipt {
     /// Returns how it ended, in a few words that leave nobody out.
     pub fn end(&self) -> String {
@@ -264,6 +267,11 @@ impl Receipt {
             && self.unverified.is_empty()
             && self.refused.is_empty()
             && self.still_held.is_empty()
+    }
+
+    /// Tells whether a warden has made it, by itself.
+    pub fn is_wardens(&self) -> bool {
+        self.notes.first().is_some_and(|note| note.starts_with(BY_WARDEN))
     }
 
     /// Tells whether nobody was there any more: nobody was signalled, and nobody is named.

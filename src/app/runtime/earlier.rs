@@ -31,8 +31,7 @@ impl Swept {
     /// Returns everything that is to be told at a start.
     pub(super) fn told(self) -> Vec<End> {
         let by_us = self.receipts.into_iter().map(|receipt| {
-            let by_warden = receipt.notes.first().is_some_and(|note| note.starts_with("ended by its warden"));
-            let text = if by_warden {
+            let text = if receipt.is_wardens() {
                 told_end(true, Some(&receipt), None, None)
             } else {
                 format!("left by an earlier run; {}", in_full(&receipt))
@@ -86,7 +85,7 @@ impl Inner {
         (!by_us).then(|| End { session: session.id.clone(), text })
     }
 
-    fn stored_receipt(&self, session: &str) -> Option<Receipt> {
+    pub(super) fn stored_receipt(&self, session: &str) -> Option<Receipt> {
         read_json(&self.store.receipt_path(session)).ok().flatten()
     }
 

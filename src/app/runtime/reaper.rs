@@ -64,6 +64,7 @@ impl Inner {
     pub(super) fn reap(self: &Arc<Self>) -> Swept {
         self.store.remove_unfinished();
         self.store.remove_old_logs();
+        self.write_unwritten();
         self.take_in();
         if self.config().cgroup {
             Leaf::tidy(TIDY, &self.inspector);
@@ -180,6 +181,10 @@ impl Inner {
                     // Another manager that has just started does the same: one of the two tells.
                     let lock = self.store.lock(&session.id, Duration::ZERO);
                     if lock.is_ok() && self.store.tether_path(&session.id).exists() {
+                        if !self.journal_found_gone(&session.tether()) {
+                            let message = "the journal of receipts cannot be written, so its record stays";
+                            return Err(AppError::new(ErrorKind::State, message));
+                        }
                         self.dismiss(session);
                     }
                 }
@@ -248,12 +253,16 @@ impl Inner {
         sessions.order.retain(|id| *id != session.id);
     }
 
-    pub(super) fn view(&self, tether: &Tether) -> View {
-        let judge = |claim| verify(claim, &self.inspector).kind;
-        let same_boot = match (tether.boot_id.as_deref(), self.inspector.boot_id()) {
+    pub(super) fn is_of_this_boot(&self, tether: &Tether) -> bool {
+        match (tether.boot_id.as_deref(), self.inspector.boot_id()) {
             (Some(recorded), Some(running)) => recorded == running,
             (None, _) | (_, None) => true,
-        };
+        }
+    }
+
+    pub(super) fn view(&self, tether: &Tether) -> View {
+        let judge = |claim| verify(claim, &self.inspector).kind;
+        let same_boot = self.is_of_this_boot(tether);
         let workload = judge(&tether.workload.identity);
         let left = matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && same_boot;
         View {

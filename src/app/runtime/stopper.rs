@@ -20,13 +20,13 @@ use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::hold::Hold;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::journal::{Act, By};
+use crate::lifecycle::journal::Entry;
 use crate::lifecycle::leaf::containment;
 use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt, total};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::stop::{Order, Refusal, stop};
-use crate::lifecycle::store::{SessionLock, read_json, write_json};
+use crate::lifecycle::store::{SessionLock, write_json};
 use crate::lifecycle::teardown::Ladder;
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
@@ -292,24 +292,22 @@ impl Inner {
             self.check_brought_back(session, &had, &mut receipt);
         }
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
-        let mut told = how.dry_run;
-        if (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true) {
+        let ended_before = (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true);
+        let earlier = self.stored_receipt(&session.id).filter(|_| ended_before && session.state().receipt.is_none());
+        let mut unwritten = None;
+        if let Some(earlier) = earlier {
             // Somebody else has ended it: its warden, or another manager. What they observed is the answer.
-            let earlier = read_json::<Receipt>(&self.store.receipt_path(&session.id)).ok().flatten();
-            if let Some(earlier) = earlier.filter(|_| session.state().receipt.is_none()) {
-                let Receipt { notes, host_closed, .. } = std::mem::replace(&mut receipt, earlier);
-                receipt.notes.extend(notes);
-                receipt.host_closed = host_closed;
-                told = true;
-            }
-        }
-        if !told {
+            unwritten = recorded.then(|| self.journal_late(&earlier)).flatten();
+            let Receipt { notes, host_closed, .. } = std::mem::replace(&mut receipt, earlier);
+            receipt.notes.extend(notes);
+            receipt.host_closed = host_closed;
+        } else if !how.dry_run {
             self.mark_task(&host.tether, &mut receipt);
-            self.journal(how, &mut receipt);
+            unwritten = self.journal(how, &mut receipt);
         }
         if !how.dry_run {
             let tether = host.tether;
-            self.settle(session, tether, &mut receipt, how.unseen);
+            self.settle(session, tether, &mut receipt, how.unseen, unwritten);
         }
         Ok(receipt)
     }
@@ -348,18 +346,6 @@ impl Inner {
             }
             receipt
         })
-    }
-
-    /// Writes a receipt into the journal: on disk before the record may go.
-    fn journal(&self, how: How<'_>, receipt: &mut Receipt) {
-        let act = match (how.reap, how.sweep) {
-            (true, _) => Act::Reap,
-            (false, true) => Act::Sweep,
-            (false, false) => Act::Stop,
-        };
-        if let Err(error) = self.store.journal().append(By::Manager, act, receipt) {
-            receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
-        }
     }
 
     /// Returns the containments that hold now. A warden that was killed degrades its session, visibly.
@@ -451,17 +437,32 @@ impl Inner {
         self.publish(event);
     }
 
-    /// Writes down what was observed; the tether goes only when everything was observed dead.
-    fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &mut Receipt, unseen: Option<&str>) {
+    /// Writes down what was observed; the tether goes only when everything was observed dead, and that is in the journal.
+    fn settle(
+        &self,
+        session: &Arc<Session>,
+        mut tether: Tether,
+        receipt: &mut Receipt,
+        unseen: Option<&str>,
+        unwritten: Option<Entry>,
+    ) {
         write_json(&self.store.receipt_path(&session.id), receipt).ok();
         let clean = receipt.dead == Some(true) && receipt.host_closed;
         // Whoever was left alive on purpose must still be found: by `ls`, `orphans`, and the next start.
         let left_alive = clean && !(receipt.escapees.is_empty() && receipt.kept.is_empty());
         let clean = clean && !left_alive;
-        if clean {
+        let may_go = clean && unwritten.is_none();
+        if may_go {
             if let Err(error) = self.store.remove(&session.id) {
                 receipt.notes.push(format!("its record could not be removed: {error}"));
             }
+        } else if clean {
+            let mut ended = tether.clone();
+            let why = (VerdictKind::Gone, "stopped; its receipt could not be written yet".to_owned());
+            ended.keep(why, receipt, clock::wall_seconds());
+            ended.captured.clear();
+            // A full disk refuses this as well: then the record is as it was, and its processes are found gone.
+            self.store.save(&ended).ok();
         } else {
             tether.keep(receipt.why_left(), receipt, clock::wall_seconds());
             tether.untold = unseen.is_some();
@@ -494,7 +495,10 @@ impl Inner {
         if clean && receipt.kept.is_empty() {
             self.forget_private_tmux(&session.id);
         }
-        if clean {
+        if let Some(entry) = unwritten {
+            self.keep_unwritten(entry, clean, unseen.is_some());
+        }
+        if may_go {
             // What other managers would still show of it goes as well; the log stays.
             self.store.forget(&session.id);
             if unseen.is_some() {
