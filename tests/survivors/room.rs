@@ -79,7 +79,7 @@ fn a_full_disk_at_every_save() {
     for pages in 0..4 {
         let world = World::new();
         let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
-        let Some(mut batch) = batch_on(&world, 48) else { return };
+        let Some(mut batch) = batch_on(&world, 24) else { return };
         let state = state_of(&world, &batch);
         let script = world.shell("leaf root");
         let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "pty" });

@@ -281,7 +281,15 @@ impl Inner {
             populated: left && self.is_populated(tether, workload),
             held: left && self.holds_somebody(tether),
             ended: tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone),
+            exited: self.has_exited(tether),
         }
+    }
+
+    /// Tells whether nothing but the end of the workload itself is written down of a session.
+    fn has_exited(&self, tether: &Tether) -> bool {
+        let stopped = tether.last.is_some() || tether.stopping || !tether.captured.is_empty();
+        let id = &tether.session;
+        !stopped && self.store.exit(id).is_some() && !self.store.receipt_path(id).exists()
     }
 
     /// Tells whether the group or session of a workload that is gone still has members. The kernel does not

@@ -51,6 +51,8 @@ pub(super) struct How<'a> {
     pub(super) reap: bool,
     /// Ends those that the recipe only reports, too: a person has named the session and seen them.
     pub(super) end_escapees: bool,
+    /// Its workload has ended by itself: its record stays for the next run to show, where nobody is left.
+    pub(super) exited: bool,
     /// Nobody looks any more, and why: its receipt is kept for the next start to tell.
     pub(super) unseen: Option<&'static str>,
 }
@@ -198,7 +200,9 @@ impl Inner {
             .map(|session| {
                 let (inner, session) = (Arc::clone(self), Arc::clone(session));
                 // One that was over already was told when it ended.
-                let how = How { unseen: unseen.filter(|_| !session.state().over), ..How::default() };
+                // Whoever read a batch's answers knows how it ended.
+                let exited = self.attended && session.has_exited();
+                let how = How { unseen: unseen.filter(|_| !session.state().over), exited, ..How::default() };
                 std::thread::spawn(move || inner.end(&session, how))
             })
             .collect();
@@ -219,7 +223,7 @@ impl Inner {
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
         let _lock = if how.dry_run { None } else { Some(self.begin(session, patience)?) };
         let mut tether = self.reread(session);
-        if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run) {
+        if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run && !how.exited) {
             // Said in the record before the first signal: its warden does not start it again.
             (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
         }
@@ -307,7 +311,7 @@ impl Inner {
         }
         if !how.dry_run {
             let tether = host.tether;
-            self.settle(session, tether, &mut receipt, how.unseen, unwritten);
+            self.settle(session, tether, &mut receipt, how, unwritten);
         }
         Ok(receipt)
     }
@@ -443,16 +447,25 @@ impl Inner {
         session: &Arc<Session>,
         mut tether: Tether,
         receipt: &mut Receipt,
-        unseen: Option<&str>,
+        how: How<'_>,
         unwritten: Option<Entry>,
     ) {
-        write_json(&self.store.receipt_path(&session.id), receipt).ok();
+        let unseen = how.unseen;
         let clean = receipt.dead == Some(true) && receipt.host_closed;
         // Whoever was left alive on purpose must still be found: by `ls`, `orphans`, and the next start.
         let left_alive = clean && !(receipt.escapees.is_empty() && receipt.kept.is_empty());
         let clean = clean && !left_alive;
-        let may_go = clean && unwritten.is_none();
-        if may_go {
+        let exited = clean && how.exited;
+        if !exited {
+            write_json(&self.store.receipt_path(&session.id), receipt).ok();
+        }
+        let may_go = clean && !exited && unwritten.is_none();
+        if exited {
+            // As its workload has left it.
+            (tether.stopping, tether.last) = (false, None);
+            tether.captured.clear();
+            self.store.save(&tether).ok();
+        } else if may_go {
             if let Err(error) = self.store.remove(&session.id) {
                 receipt.notes.push(format!("its record could not be removed: {error}"));
             }
@@ -496,7 +509,7 @@ impl Inner {
             self.forget_private_tmux(&session.id);
         }
         if let Some(entry) = unwritten {
-            self.keep_unwritten(entry, clean, unseen.is_some());
+            self.keep_unwritten(entry, clean && !exited, unseen.is_some());
         }
         if may_go {
             // What other managers would still show of it goes as well; the log stays.

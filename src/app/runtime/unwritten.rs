@@ -1,5 +1,5 @@
 //! Receipts that the disk refuses. They are kept, and so is the record of their session, until they are in the journal:
-//! by the manager that made them, with every receipt, sweep and end of its own; by the next start from what is on disk.
+//! by the manager that made them, with every launch, receipt and sweep of its own and at its end; by the next start from what is on disk.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -66,6 +66,15 @@ impl Inner {
             drop(lock);
             unwritten.remove(0);
         }
+    }
+
+    /// Lets the records go that stay for nothing but an unwritten receipt, which is still tried again: whoever lives needs
+    /// the room more than whoever is dead. Tells whether there were any.
+    pub(super) fn make_room(&self) -> bool {
+        let unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        let clean = unwritten.iter().filter(|one| one.clean).map(|one| &one.entry.receipt.session);
+        let goes = |session: &&String| self.store.tether_path(session).exists() && self.store.remove(session).is_ok();
+        clean.filter(goes).map(|session| self.store.forget(session)).count() > 0
     }
 
     /// Writes a receipt that is stored with its session, where the journal does not hold it: whoever made it could not.
