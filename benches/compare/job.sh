@@ -1,4 +1,4 @@
-# One workload of the stops. Every process of it writes itself into the ledger before it does anything else, and none
+# One workload of the stops, or of an owner that dies. Every process of it writes itself into the ledger before it does anything else, and none
 # of them lives for longer than five minutes. Two words are put in when it is written out: which workload, whose ledger.
 workload='@workload@'
 ledger=${COMPARE_LEDGER:-@ledger@}
@@ -18,6 +18,8 @@ case $workload in
     nap child & say leader; wait ;;
 'deaf to TERM')
     trap '' TERM; nap child & say leader; wait ;;
+'deaf to all')
+    trap '' HUP TERM; nap child & say leader; wait ;;
 'child in its own group')
     set -m; nap child & set +m; say leader; wait ;;
 'setsid daemon')

@@ -24,6 +24,7 @@ mod history;
 mod launches;
 mod ledger;
 mod lifecycle;
+mod owner;
 mod paint;
 mod peers;
 mod place;
@@ -47,8 +48,9 @@ const COMMITTED: &str = "assets/figures.json";
 
 type Group = fn(&mut Report);
 
-const GROUPS: [(&str, Group); 14] = [
+const GROUPS: [(&str, Group); 15] = [
     ("stop", stops::stops),
+    ("owner", owner::owner),
     ("verify", lifecycle::verify),
     ("empty", lifecycle::empty),
     ("scan", strangers::scan),

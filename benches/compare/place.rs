@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
@@ -28,6 +28,10 @@ impl Place {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
         Self { dir }
+    }
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -126,13 +130,23 @@ impl Batch {
 
     /// Sends a request, and returns its result, or the answer that is none.
     pub(crate) fn try_ask(&mut self, request: &Value) -> Result<Value, Value> {
-        let input = self.input.as_mut().unwrap();
-        input.write_all(format!("{request}\n").as_bytes()).unwrap();
-        input.flush().unwrap();
+        self.send(request);
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         let mut answer: Value = serde_json::from_str(&line).unwrap();
         if answer["ok"] == json!(true) { Ok(answer["result"].take()) } else { Err(answer) }
+    }
+
+    /// Sends a request, and waits for no answer.
+    pub(crate) fn send(&mut self, request: &Value) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(format!("{request}\n").as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Kills it, without a warning.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
     }
 
     pub(crate) fn launch(&mut self, host: &str, argv: &[&str]) -> String {

@@ -105,8 +105,8 @@ impl Bench {
 }
 
 /// Writes out what the tool starts. A shell that still reads the one before goes on with that.
-fn write_job(dir: &Path, workload: &Workload, ledger: &Path) -> PathBuf {
-    let text = include_str!("job.sh").replace("@workload@", workload.name);
+pub(crate) fn write_job(dir: &Path, workload: &str, ledger: &Path) -> PathBuf {
+    let text = include_str!("job.sh").replace("@workload@", workload);
     let (path, next) = (dir.join("job"), dir.join("job.next"));
     fs::write(&next, text.replace("@ledger@", ledger.to_str().unwrap())).unwrap();
     fs::rename(next, &path).unwrap();
@@ -116,7 +116,7 @@ fn write_job(dir: &Path, workload: &Workload, ledger: &Path) -> PathBuf {
 fn once(tool: &mut dyn Tool, workload: &Workload, dir: &Path, number: usize, grace: Duration) -> Result<Run, String> {
     let word = format!("{}-{number}", workload.name.replace(' ', "-"));
     let ledger = dir.join(format!("{word}.ledger"));
-    let job = write_job(dir, workload, &ledger);
+    let job = write_job(dir, workload.name, &ledger);
     let bystanders = Bystanders::call(&job, &dir.join(format!("{word}.bystanders")), workload)?;
     let mut flock = Flock::follow(&ledger);
     tool.start(&job)?;

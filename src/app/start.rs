@@ -427,8 +427,12 @@ fn signals(runtime: &Runtime) -> Receiver<&'static str> {
 
 fn log_to(state_dir: &Path, level: tracing::Level) {
     let Ok(file) = regular::append(&state_dir.join("cookbook-tui.log")) else { return };
-    let subscriber =
-        tracing_subscriber::fmt().with_max_level(level).with_ansi(false).with_writer(std::sync::Mutex::new(file));
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_ansi(false)
+        // A disk that refuses costs the log, and no line on a screen.
+        .log_internal_errors(false)
+        .with_writer(std::sync::Mutex::new(file));
     subscriber.try_init().ok();
 }
 

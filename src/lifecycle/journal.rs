@@ -71,6 +71,13 @@ pub struct Entry {
     pub receipt: Receipt,
 }
 
+impl Entry {
+    /// Returns what is to be written of a receipt of this moment.
+    pub fn now(by: By, act: Act, receipt: Receipt) -> Self {
+        Self { at: wall_seconds(), by, act, receipt }
+    }
+}
+
 /// Lines that were read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Entries {
@@ -136,7 +143,21 @@ impl Journal {
     /// # Errors
     /// When the disk refuses, or another writer takes too long. What was there before is whole.
     pub fn append(&self, by: By, act: Act, receipt: &Receipt) -> io::Result<()> {
-        self.append_entry(&Entry { at: wall_seconds(), by, act, receipt: receipt.clone() }, SIZE_MAX)
+        self.write(&Entry::now(by, act, receipt.clone()))
+    }
+
+    /// Appends an entry that was made before.
+    ///
+    /// # Errors
+    /// As for [`Self::append`].
+    pub fn write(&self, entry: &Entry) -> io::Result<()> {
+        self.append_entry(entry, SIZE_MAX)
+    }
+
+    /// Tells whether a receipt is in it, as far as it can be read.
+    pub fn holds(&self, receipt: &Receipt) -> bool {
+        let of_session = self.read(Some(&receipt.session), None);
+        of_session.is_ok_and(|entries| entries.receipts.iter().any(|entry| entry.receipt == *receipt))
     }
 
     fn append_entry(&self, entry: &Entry, size_max: u64) -> io::Result<()> {
@@ -239,6 +260,8 @@ mod tests {
         assert_eq!(sessions(journal.read(None, Some(2)).unwrap()), ["b", "a"]);
         let of_a = journal.read(Some("a"), None).unwrap();
         assert_eq!((of_a.totals.receipts, of_a.totals.dead, of_a.skipped), (2, 2, 0));
+        assert!(journal.holds(&receipt("a")) && !journal.holds(&receipt("c")));
+        assert!(!journal.holds(&Receipt { dead: None, ..receipt("a") }), "another receipt of the session");
         assert_eq!(fs::metadata(&journal.path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 

@@ -38,6 +38,8 @@ pub struct View {
     pub held: bool,
     /// Its warden has ended it, and nobody was left.
     pub ended: bool,
+    /// Its workload has ended by itself, and how is on record: it is kept to be looked at.
+    pub exited: bool,
 }
 
 /// What is to be done with a record.
@@ -58,6 +60,21 @@ pub enum Decision {
     Failed,
     /// It is not ours to judge: kept, and shown.
     Quarantine,
+}
+
+impl Decision {
+    /// Says what a record is that this was decided about.
+    pub const fn why(self) -> &'static str {
+        match self {
+            Self::Keep => "somebody looks after it",
+            Self::TearDown => "its manager is gone, or its ceiling has come",
+            Self::AlreadyGone => "nothing is left of it",
+            Self::Foreign => "its pids name other processes now",
+            Self::Unverifiable => "nobody can tell what is left of it",
+            Self::Failed => "its leader is gone, but not everything that was with it",
+            Self::Quarantine => "it was recorded in another pid or time namespace",
+        }
+    }
 }
 
 /// Decides about one record.
@@ -101,6 +118,9 @@ pub fn decide(view: &View) -> Decision {
         return Decision::Failed;
     }
     if view.left.iter().any(may_live) {
+        return Decision::Keep;
+    }
+    if view.exited && !view.expired {
         return Decision::Keep;
     }
     if all().any(|verdict| verdict == Foreign) { Decision::Foreign } else { Decision::AlreadyGone }
@@ -165,6 +185,7 @@ mod tests {
             populated: false,
             held: false,
             ended: false,
+            exited: false,
         }
     }
 
@@ -252,6 +273,13 @@ mod tests {
         check(|v| (v.populated, v.background) = (true, true), Decision::Failed);
         check(|v| (v.held, v.background, v.expired) = (true, true, true), Decision::TearDown);
         check(|v| (v.held, v.background, v.spawner) = (true, true, Owned), Decision::Keep);
+        // What has ended by itself is kept to be looked at, up to its ceiling.
+        check(|v| v.exited = true, Decision::Keep);
+        check(|v| (v.exited, v.workload) = (true, Foreign), Decision::Keep);
+        check(|v| (v.exited, v.expired) = (true, true), Decision::AlreadyGone);
+        check(|v| (v.exited, v.same_boot) = (true, false), Decision::AlreadyGone);
+        check(|v| (v.exited, v.populated) = (true, true), Decision::Failed);
+        check(|v| (v.exited, v.captured) = (true, vec![Owned]), Decision::TearDown);
         // What its warden has ended is closed and told by whoever comes.
         check(|v| (v.ended, v.background) = (true, true), Decision::AlreadyGone);
         check(|v| (v.ended, v.background, v.held) = (true, true, true), Decision::Failed);
@@ -262,7 +290,7 @@ mod tests {
     /// nor who was left alive.
     #[test]
     fn the_whole_table_keeps_the_two_promises() {
-        for bits in 0..1024_u16 {
+        for bits in 0..2048_u16 {
             let on = |bit: u8| bits & (1 << bit) != 0;
             for [spawner, warden, workload, other] in verdicts() {
                 for (captured, left) in [(vec![], vec![]), (vec![other], vec![]), (vec![], vec![other])] {
@@ -283,6 +311,7 @@ mod tests {
                         left,
                         held: on(8),
                         ended: on(9),
+                        exited: on(10),
                     };
                     let decision = decide(&view);
                     let all = [warden, workload].into_iter().chain(view.captured.iter().copied());

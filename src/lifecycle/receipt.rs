@@ -3,6 +3,8 @@
 //! Pure data. It is filled by `conduct` from what the kernel answered and is printed, stored and
 //! drawn by everything above.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::identity::{Pid, StartToken};
@@ -234,6 +236,9 @@ pub struct Receipt {
     pub grace_s: Option<f64>,
 }
 
+/// How the first note of a warden's receipt begins.
+pub(super) const BY_WARDEN: &str = "ended by its warden";
+
 impl Receipt {
     /// Returns how it ended, in a few words that leave nobody out.
     pub fn end(&self) -> String {
@@ -264,6 +269,11 @@ impl Receipt {
             && self.still_held.is_empty()
     }
 
+    /// Tells whether a warden has made it, by itself.
+    pub fn is_wardens(&self) -> bool {
+        self.notes.first().is_some_and(|note| note.starts_with(BY_WARDEN))
+    }
+
     /// Tells whether nobody was there any more: nobody was signalled, and nobody is named.
     pub fn found_nobody(&self) -> bool {
         let named = self.escapees.len() + self.kept.len() + self.unverified.len() + self.refused.len();
@@ -291,6 +301,48 @@ impl Receipt {
         let reason = self.notes.first().cloned().unwrap_or_else(|| "its host is still open".into());
         (VerdictKind::Unverifiable, reason)
     }
+}
+
+/// Adds up the receipts of a sweep over several sessions.
+pub fn total(receipts: impl IntoIterator<Item = Receipt>) -> Receipt {
+    let mut total = Receipt { dead: Some(true), host_closed: true, ..Receipt::default() };
+    for receipt in receipts {
+        total.dead = match (total.dead, receipt.dead) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (None, _) | (_, None) => None,
+            (Some(true), Some(true)) => Some(true),
+        };
+        let labelled = |notes: Vec<String>| {
+            notes.into_iter().map(|note| format!("{}: {note}", receipt.session)).collect::<Vec<_>>()
+        };
+        total.notes.extend(labelled(receipt.notes.clone()));
+        total.escalated |= receipt.escalated;
+        total.host_closed &= receipt.host_closed;
+        total.captured.extend(receipt.captured);
+        total.signals.extend(receipt.signals);
+        total.outcomes.extend(receipt.outcomes);
+        total.survivors.extend(receipt.survivors);
+        total.unverified.extend(receipt.unverified);
+        total.refused.extend(receipt.refused);
+        total.lookalikes.extend(receipt.lookalikes);
+        total.escapees.extend(receipt.escapees);
+        total.kept.extend(receipt.kept);
+        total.ports_released.extend(receipt.ports_released);
+        total.still_held.extend(receipt.still_held);
+        total.elapsed_ms += receipt.elapsed_ms;
+        for how in receipt.containment {
+            if !total.containment.contains(&how) {
+                total.containment.push(how);
+            }
+        }
+        if let Some(plan) = receipt.plan {
+            total.plan.get_or_insert_default().extend(plan);
+        }
+    }
+    // A process can look like members of two sessions.
+    let mut seen = BTreeSet::new();
+    total.lookalikes.retain(|row: &Bystander| seen.insert(row.pid));
+    total
 }
 
 #[cfg(test)]

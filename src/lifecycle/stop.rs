@@ -6,21 +6,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use self::observed::{fill_beside, gone_before, release, settle};
 use super::authority::verify;
 use super::clock::timespec;
 use super::conduct::{Ended, Observed, Stage, conduct};
 use super::guard::Guard;
 use super::hold::Hold;
 use super::identity::{Identity, Pid};
-use super::inspect::{Inspector, Listener, PortOwner, Unreadable, listeners_of, owner_of_port};
+use super::inspect::{Inspector, Unreadable, listeners_of};
 use super::leaf::Leaf;
 use super::plan::{self, Choice};
-use super::receipt::{Bystander, Outcome, OutcomeKind, Receipt, Refused, StillHeld};
-use super::rows::{LEFT_THE_TREE, bystander, known_command_of, lookalikes, marked, row};
+use super::receipt::Receipt;
+use super::rows::{marked, row};
 use super::teardown::{Ladder, State};
 use super::tether::CapturedRecord;
 use super::tree::{Captured, Depth, Fate, Member, Scope, capture};
-use super::verdict::VerdictKind;
+
+mod observed;
 
 /// Where a session lives, as far as a stop is concerned.
 pub trait Host {
@@ -32,6 +34,11 @@ pub trait Host {
     /// # Errors
     /// When the host did not answer: nobody can tell then what belongs to the session.
     fn scope(&mut self) -> Result<Scope, String>;
+
+    /// Returns whom an earlier stop of the session had captured that was never finished.
+    fn begun(&self) -> Vec<Identity> {
+        Vec::new()
+    }
 
     /// Writes the captured identities down, so that a crash from here on leaves enough to finish.
     ///
@@ -132,6 +139,7 @@ pub fn stop(
     }
     let ports = listeners_of(inspector, captured.members.iter().map(|member| member.pinned.identity().pid));
     let records = records_of(captured.members.iter());
+    let begun_before = host.begun();
     if let Err(error) = host.record(&records) {
         receipt.notes.push(format!("the captured identities could not be written down: {error}"));
     }
@@ -190,6 +198,10 @@ pub fn stop(
     }
     await_unbound(&result);
     settle(&mut receipt, &result, blind, inspector);
+    if !blind {
+        let gone = gone_before(&begun_before, &receipt.outcomes, |identity| verify(identity, inspector).kind);
+        receipt.outcomes.extend(gone);
+    }
     if let Some(marker) = scope.marker.as_deref().filter(|_| !blind && !watched) {
         let marked = marked(result.members.values(), marker, guard, inspector);
         let named = receipt.unverified.clone();
@@ -199,9 +211,6 @@ pub fn stop(
     receipt.elapsed_ms = millis(begun.elapsed());
     Ok(receipt)
 }
-
-const UNSETTLED: &str =
-    "the process table never stood still: somebody is born and gone faster than anybody can look, and may be left";
 
 /// Grace of the survivor sweep: the members have had a whole ladder already.
 const SWEEP_GRACE: Duration = Duration::from_millis(500);
@@ -413,183 +422,6 @@ fn await_unbound(result: &Total) {
     }
 }
 
-/// Turns what was observed into the receipt's rows.
-fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspector: &Inspector) {
-    for (identity, state) in &result.targets {
-        let (outcome, reason) = match state {
-            State::Exited => (OutcomeKind::Exited, None),
-            State::AlreadyGone => (OutcomeKind::AlreadyGone, None),
-            State::Denied(outcome, reason) => (*outcome, Some(reason.clone())),
-            State::Alive { blocked: Some(reason), .. } => (OutcomeKind::Survived, Some(reason.clone())),
-            State::Alive { .. } if result.timed_out => {
-                (OutcomeKind::Survived, Some("alive when the time of the stop was up".into()))
-            }
-            State::Alive { .. } => (OutcomeKind::Survived, Some("alive after KILL".into())),
-        };
-        match outcome {
-            OutcomeKind::Survived => receipt.survivors.push(identity.pid),
-            OutcomeKind::Unverifiable => receipt.unverified.push(identity.pid),
-            OutcomeKind::Refused => {
-                receipt.refused.push(Refused { pid: identity.pid, reason: reason.clone().unwrap_or_default() });
-            }
-            OutcomeKind::Exited | OutcomeKind::Foreign | OutcomeKind::Kept | OutcomeKind::AlreadyGone => {}
-        }
-        let command = result.members.get(identity).map(known_command_of).filter(|command| !command.is_empty());
-        receipt.outcomes.push(Outcome {
-            pid: identity.pid,
-            start_token: Some(identity.token.clone()),
-            command,
-            outcome,
-            reason,
-        });
-    }
-    let mut unbound: Vec<&Unreadable> = result.unbound.iter().collect();
-    unbound.sort_by_key(|error| error.pid);
-    unbound.dedup_by_key(|error| error.pid);
-    for error in unbound {
-        // What could not be read at the capture may have ended, or become readable, since.
-        let known = result.targets.keys().any(|identity| identity.pid == error.pid);
-        if known || super::kill::probe(error.pid) == super::kill::Existence::Absent {
-            continue;
-        }
-        let reason = Some(error.reason.clone());
-        receipt.unverified.push(error.pid);
-        receipt.outcomes.push(Outcome {
-            pid: error.pid,
-            start_token: None,
-            command: None,
-            outcome: OutcomeKind::Unverifiable,
-            reason,
-        });
-    }
-    let alive = result.members.values().filter(|member| {
-        member.fate != Fate::End && verify(member.pinned.identity(), inspector).kind != VerdictKind::Gone
-    });
-    fill_beside(receipt, alive, inspector);
-    receipt.signals.clone_from(&result.signals);
-    receipt.escalated = result.escalated;
-    if result.timed_out {
-        receipt.notes.push("the time of the stop was up before its end".into());
-    }
-    if result.signals.iter().any(|sent| sent.via == super::receipt::Via::Kill) {
-        receipt
-            .notes
-            .push("no signals through pidfds here: each process was verified immediately before kill(2)".into());
-    }
-    let alive = !receipt.survivors.is_empty() || !receipt.refused.is_empty();
-    if result.unsettled && !blind {
-        receipt.notes.push(UNSETTLED.into());
-    }
-    let unknown = result.unsettled || !receipt.unverified.is_empty();
-    receipt.dead = match (blind, alive, !unknown) {
-        (true, _, _) | (false, false, false) => None,
-        (false, true, _) => Some(false),
-        (false, false, true) => Some(true),
-    };
-    if !blind {
-        receipt.lookalikes = lookalikes(result.members.values(), inspector);
-    }
-}
-
-/// Writes down who is left alive on purpose, and who must be.
-fn fill_beside<'a>(receipt: &mut Receipt, members: impl Iterator<Item = &'a Member>, inspector: &Inspector) {
-    for member in members {
-        let (pid, token) = (member.pinned.identity().pid, Some(member.pinned.identity().token.clone()));
-        let (outcome, reason) = match &member.fate {
-            Fate::End => continue,
-            Fate::Report => {
-                receipt.escapees.push(bystander(member, inspector, LEFT_THE_TREE));
-                continue;
-            }
-            Fate::Keep(what) => {
-                receipt.kept.push(bystander(member, inspector, what));
-                (OutcomeKind::Kept, what.clone())
-            }
-            Fate::Refuse(reason) => {
-                receipt.refused.push(Refused { pid, reason: reason.clone() });
-                (OutcomeKind::Refused, reason.clone())
-            }
-        };
-        let command = Some(known_command_of(member));
-        receipt.outcomes.push(Outcome { pid, start_token: token, command, outcome, reason: Some(reason) });
-    }
-}
-
-/// Compares the ports that were listened on before with those that are listened on now.
-fn release(receipt: &mut Receipt, before: Option<Vec<Listener>>, inspector: &Inspector) {
-    let Some(before) = before else { return };
-    let ports: BTreeSet<u16> = before.into_iter().map(|listener| listener.port).collect();
-    for port in ports {
-        let by = match owner_of_port(inspector, port) {
-            PortOwner::Nobody => {
-                receipt.ports_released.push(port);
-                continue;
-            }
-            PortOwner::Process(pid) => format!("pid {pid}"),
-            PortOwner::Hidden => "a process that cannot be looked at".to_owned(),
-        };
-        receipt.still_held.push(StillHeld { port: Some(port), gpu_bytes: None, by });
-    }
-}
-
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Adds up the receipts of a sweep over several sessions.
-pub fn total(receipts: impl IntoIterator<Item = Receipt>) -> Receipt {
-    let mut total = Receipt { dead: Some(true), host_closed: true, ..Receipt::default() };
-    for receipt in receipts {
-        total.dead = match (total.dead, receipt.dead) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (None, _) | (_, None) => None,
-            (Some(true), Some(true)) => Some(true),
-        };
-        let labelled = |notes: Vec<String>| {
-            notes.into_iter().map(|note| format!("{}: {note}", receipt.session)).collect::<Vec<_>>()
-        };
-        total.notes.extend(labelled(receipt.notes.clone()));
-        total.escalated |= receipt.escalated;
-        total.host_closed &= receipt.host_closed;
-        total.captured.extend(receipt.captured);
-        total.signals.extend(receipt.signals);
-        total.outcomes.extend(receipt.outcomes);
-        total.survivors.extend(receipt.survivors);
-        total.unverified.extend(receipt.unverified);
-        total.refused.extend(receipt.refused);
-        total.lookalikes.extend(receipt.lookalikes);
-        total.escapees.extend(receipt.escapees);
-        total.kept.extend(receipt.kept);
-        total.ports_released.extend(receipt.ports_released);
-        total.still_held.extend(receipt.still_held);
-        total.elapsed_ms += receipt.elapsed_ms;
-        for how in receipt.containment {
-            if !total.containment.contains(&how) {
-                total.containment.push(how);
-            }
-        }
-        if let Some(plan) = receipt.plan {
-            total.plan.get_or_insert_default().extend(plan);
-        }
-    }
-    // A process can look like members of two sessions.
-    let mut seen = BTreeSet::new();
-    total.lookalikes.retain(|row: &Bystander| seen.insert(row.pid));
-    total
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Nobody was seen, but the last look did not see the table stand still: that is not known to be dead.
-    #[test]
-    fn what_never_stood_still_is_not_said_to_be_dead() {
-        let inspector = Inspector::open(None).expect("an inspector");
-        for (unsettled, dead) in [(false, Some(true)), (true, None)] {
-            let mut receipt = Receipt::default();
-            settle(&mut receipt, &Total { unsettled, ..Total::default() }, false, &inspector);
-            assert_eq!((receipt.dead, receipt.notes.iter().any(|note| note == UNSETTLED)), (dead, unsettled));
-        }
-    }
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::screen::{HistoryLimit, Screen, Size};
 use crate::lifecycle::regular;
 
 /// Largest size of one file in bytes; one older file is kept beside it.
@@ -68,6 +69,20 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
         }
     }
     Ok(bytes)
+}
+
+/// How much of the end of a log is painted, in bytes.
+const PAINTED: usize = 1 << 20;
+
+/// Paints what a log says last, on a screen of a usual size: how large its own was is not in it.
+///
+/// # Errors
+/// As for [`read`].
+pub fn painted(path: &Path) -> io::Result<Screen> {
+    let bytes = read(path)?;
+    let mut screen = Screen::new(Size::clamped(24, 80), HistoryLimit::default());
+    screen.process(&bytes[bytes.len().saturating_sub(PAINTED)..]);
+    Ok(screen)
 }
 
 #[cfg(test)]

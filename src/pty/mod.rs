@@ -11,4 +11,4 @@ mod history;
 mod log;
 
 pub use host::{Pty, PtyPair, Sink, Watch};
-pub use log::{Log, older as older_log, read as read_log};
+pub use log::{Log, older as older_log, painted as painted_log, read as read_log};

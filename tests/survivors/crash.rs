@@ -1,5 +1,7 @@
 //! The manager or a warden dies without a warning.
 
+use std::collections::BTreeSet;
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -343,6 +345,63 @@ fn a_stop_that_both_died_in_is_finished_by_the_next_start() {
     assert_eq!(next.finish().code(), Some(0));
     eventually("the end of what was begun", || world.ledger.alive().is_empty());
     bystanders.assert_untouched();
+}
+
+/// The manager dies in the middle of a stop, after the first of them have gone. Whoever finishes it, the warden or the next
+/// start, names them all: with its warden dead as well, somebody of it may live by then, or nobody.
+fn a_stop_that_was_begun(host: Host, warden_dies: bool, all_gone: bool) {
+    let world = World::new();
+    let mut batch = world.batch();
+    // It waits without a child, and takes note of its child's end.
+    let script = world.shell(
+        "mkfifo $FX/pipe; exec 3<> $FX/pipe; trap '' HUP TERM
+        log root; (trap - HUP TERM; leaf child) & while :; do read -t 0.1 -u 3; done",
+    );
+    let session = launched(&world, &mut batch, host, &script, &["root", "child"]);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+    batch.send(json!({ "cmd": "stop", "session": session.id, "grace_s": 30 }));
+    let child = world.ledger.of("child").pid;
+    eventually("the end of the first", || crate::support::process_state(child).is_none());
+    assert!(world.ledger.is_alive("root"), "it is deaf");
+    if warden_dies {
+        for supervisor in &session.supervisors {
+            supervisor.signal(Signal::STOP);
+        }
+    }
+    batch.kill();
+    if warden_dies {
+        for supervisor in &session.supervisors {
+            supervisor.signal(Signal::KILL);
+            assert!(supervisor.ends_within(PATIENCE));
+        }
+    }
+    if all_gone {
+        world.ledger.signal("root", Signal::KILL);
+    }
+    if warden_dies {
+        assert_eq!(world.batch().finish().code(), Some(0));
+    }
+    world.ledger.await_empty();
+    bystanders.assert_untouched();
+    let ledger: BTreeSet<i64> = world.ledger.entries().iter().map(|entry| i64::from(entry.pid)).collect();
+    let mut receipt = Value::Null;
+    eventually("its receipt", || {
+        let (_, journal) = world.run(&["logs", "--receipts", &session.id]);
+        receipt = rows(&journal, "receipts").last().map(|entry| entry["receipt"].clone()).unwrap_or_default();
+        receipt.is_object()
+    });
+    assert!(ledger.is_subset(&pids(&receipt, "outcomes")) && receipt["dead"] == true, "{receipt:#}");
+    let row = rows(&receipt, "outcomes").find(|row| row["pid"] == child).unwrap();
+    assert_eq!(row["outcome"], "already_gone", "{receipt:#}");
+}
+
+#[test]
+fn a_stop_that_was_begun_is_finished_with_everybody_it_named() {
+    for host in [Host::Pty, Host::Tmux] {
+        a_stop_that_was_begun(host, false, false);
+        a_stop_that_was_begun(host, true, false);
+        a_stop_that_was_begun(host, true, true);
+    }
 }
 
 /// Nobody can tell whose group it is when leader, warden and manager are gone: it is shown as failed, and lives.

@@ -70,6 +70,108 @@ fn of_a_manager_that_was_killed() {
     assert_said_once(&world, &session.id, &["owner is gone", "nothing is left"]);
 }
 
+/// Daemons are kept and a shell's escapees are reported: their session is over all the same, and so are its reasons. It is
+/// said once with their names, and once more when they are gone.
+#[test]
+fn with_those_who_were_left() {
+    for killed in [true, false] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let daemon = world.shell("trap '' HUP TERM; log daemon; exec sleep $NAP");
+        let script = world.shell(&format!("log root; (setsid bash {daemon} < /dev/null > /dev/null 2>&1 &); sleep 90"));
+        let launch = Launch { host: Host::Pty, kind: "shell", grace_s: 0.5, argv: &["bash", &script] };
+        let session = world.launch(&mut batch, &launch);
+        world.ledger.await_roles(&["root", "daemon"]);
+        let why = if killed {
+            batch.kill();
+            "ended by its warden: its owner is gone"
+        } else {
+            batch.signal(Signal::TERM);
+            batch.await_end();
+            "its manager was ended by TERM"
+        };
+        eventually("the end of the session", || !world.ledger.is_alive("root"));
+        eventually("what is written of it", || {
+            world.tether(&session.id).is_some_and(|tether| tether["last"].is_object() && tether["untold"] == true)
+        });
+        let left = format!("one process was left alive: pid {}", world.ledger.of("daemon").pid);
+        assert_said_once(&world, &session.id, &[why, &left]);
+        assert!(world.ledger.is_alive("daemon") && world.tether(&session.id).is_some());
+        world.ledger.signal("daemon", Signal::KILL);
+        world.ledger.await_empty();
+        eventually("the end of its warden", || world.stages().is_empty());
+        assert_said_once(&world, &session.id, &["who was left of it is gone"]);
+    }
+}
+
+/// Nobody is there any more who could tell whose group it is.
+#[test]
+fn with_those_of_whom_nobody_can_tell() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let script = world.shell("trap '' HUP; log root; (trap '' HUP TERM; leaf child) & wait");
+    let launch = Launch { host: Host::Pty, kind: "serve", grace_s: 0.5, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "child"]);
+    for supervisor in &session.supervisors {
+        supervisor.signal(Signal::KILL);
+    }
+    world.ledger.signal("root", Signal::KILL);
+    batch.kill();
+    eventually("the end of the leader", || !world.ledger.is_alive("root"));
+    assert_said_once(&world, &session.id, &["its manager is gone", "not everything that was with it"]);
+    assert!(world.ledger.is_alive("child") && world.tether(&session.id).is_some());
+    world.ledger.end_all();
+}
+
+/// What has ended by itself was told then. As in tmux it is kept, with its status, its log and what it showed last, when a
+/// person's manager is left, and when any is killed, until somebody dismisses it.
+#[test]
+fn what_has_ended_by_itself_is_kept_and_not_told() {
+    for (killed, code) in [(false, 0), (false, 3), (true, 3)] {
+        let world = World::new();
+        let script = world.shell(&format!("log root; echo last words; exit {code}"));
+        let face = if killed { ["--batch", "-"].as_slice() } else { &["--plain"] };
+        let argv: Vec<String> = world.binary().into_iter().chain(face.iter().map(|&word| word.to_owned())).collect();
+        let mut manager = world.command(&argv).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        let line = if killed {
+            json!({ "cmd": "launch", "command": ["bash", script], "kind": "shell", "host": "pty" }).to_string()
+        } else {
+            format!("start --kind shell --host pty -- bash {script}")
+        };
+        writeln!(manager.stdin.as_mut().unwrap(), "{line}").unwrap();
+        let mut id = String::new();
+        eventually("the end of the session", || {
+            let (_, listed) = world.run(&["ls"]);
+            let row = &listed["sessions"][0];
+            id = row["session"].as_str().unwrap_or_default().to_owned();
+            row["exit_code"] == code
+        });
+        eventually("the end of its warden", || world.stages().is_empty());
+        if killed {
+            manager.kill().unwrap();
+        }
+        drop(manager.stdin.take());
+        manager.wait().unwrap();
+        assert_eq!(said(&world), Vec::<String>::new());
+        let mut next = world.batch();
+        let row = next.row(&id);
+        let phase = if code == 0 { "exited" } else { "failed" };
+        assert_eq!((&row["phase"], &row["exit_code"]), (&json!(phase), &json!(code)), "{row:#}");
+        assert_eq!((&row["owner"], &row["verdict"]), (&Value::Null, &json!("gone")), "{row:#}");
+        let screen = next.ok(json!({ "cmd": "screen", "session": id }));
+        assert_eq!(screen["lines"][0], "last words", "{screen:#}");
+        let logs = next.ok(json!({ "cmd": "logs", "session": id }));
+        assert_eq!(logs["lines"], json!(["last words"]), "{logs:#}");
+        let orphans = next.ok(json!({ "cmd": "orphans" }));
+        assert_eq!(orphans["orphans"], json!([]), "{orphans:#}");
+        next.ok(json!({ "cmd": "dismiss", "session": id }));
+        assert!(world.tether(&id).is_none());
+        let files = std::fs::read_dir(world.path("state/sessions")).unwrap();
+        assert_eq!(files.count(), 0, "nothing but its log stays");
+    }
+}
+
 /// A harness that is killed closes both ends at once.
 #[test]
 fn of_a_manager_whose_reader_went_away() {

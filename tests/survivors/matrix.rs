@@ -102,7 +102,8 @@ fn check_interrupted(world: &World, host: Host, shape: &Shape<'_>, prepare: impl
     let alive = world.ledger.alive();
     assert!(alive.is_empty(), "born meanwhile, and alive: {alive:?}");
     bystanders.assert_untouched();
-    // Its grace, where somebody waits for it, and half a second: in orders of magnitude, for the machine is busy.
+    // Its grace, where somebody waits for it, and half a second: in orders of magnitude, for the machine is busy. It is
+    // measured by `scripts/compare owner`.
     let waits_s = if shape.escalated == Some(false) { 0.5 } else { shape.grace_s + 0.5 };
     assert!(took.as_secs_f64() < 16.0 * waits_s, "{took:?} for a grace of {} s", shape.grace_s);
     // Without a warden those who carry its marker would be shown as having left it.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Batch, World, eventually, rows, skip};
+use crate::support::{Batch, World, eventually, pids, rows, skip};
 
 /// The sessions of this test are in a mount namespace of their own, with so many KiB for all that is recorded.
 pub(crate) fn batch_on(world: &World, kib: u32) -> Option<Batch> {
@@ -79,7 +79,7 @@ fn a_full_disk_at_every_save() {
     for pages in 0..4 {
         let world = World::new();
         let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
-        let Some(mut batch) = batch_on(&world, 16) else { return };
+        let Some(mut batch) = batch_on(&world, 24) else { return };
         let state = state_of(&world, &batch);
         let script = world.shell("leaf root");
         let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "pty" });
@@ -121,6 +121,73 @@ fn a_full_disk_at_every_save() {
         bystanders.assert_untouched();
     }
     assert!(failed.iter().all(|times| (1..8).contains(times)), "each kind of write failed and did not: {failed:?}");
+}
+
+/// Returns another manager on the same small disk.
+fn beside(world: &World, batch: &Batch) -> Batch {
+    let mut argv = ["nsenter", "-m", "-t", &batch.child.id().to_string()].map(str::to_owned).to_vec();
+    argv.extend(world.binary());
+    argv.extend(["--batch".to_owned(), "-".to_owned()]);
+    Batch::start(world.command(&argv))
+}
+
+/// Returns the receipts of a session in the journal.
+fn receipts(batch: &mut Batch, session: &str) -> Vec<Value> {
+    let journal = batch.ok(json!({ "cmd": "logs", "receipts": true, "session": session }));
+    rows(&journal, "receipts").map(|entry| entry["receipt"].clone()).collect()
+}
+
+/// A stop whose receipt finds no room: it is written as soon as there is some, by its manager or, where that is gone, by
+/// the next one; until then the record stays.
+#[test]
+fn a_receipt_that_the_disk_refuses_is_written_later() {
+    for (killed, host) in [(false, "pty"), (false, "tmux"), (true, "pty"), (true, "tmux")] {
+        let world = World::new();
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+        let Some(mut batch) = batch_on(&world, 64) else { return };
+        let state = state_of(&world, &batch);
+        let script = world.shell("leaf root");
+        let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": host });
+        let session = batch.ok(launch.clone())["session"].as_str().unwrap().to_owned();
+        world.ledger.await_roles(&["root"]);
+        let mut other = beside(&world, &batch);
+        let state = if killed { state_of(&world, &other) } else { state };
+        world.end_server_later();
+        fill_but(&state, 0);
+        let receipt = batch.stop(&session);
+        assert_eq!(receipt["dead"], true, "{receipt:#}");
+        assert!(rows(&receipt, "notes").any(|note| note.as_str().unwrap().contains("tried again")), "{receipt:#}");
+        assert!(world.ledger.alive().is_empty());
+        assert_eq!(batch.row(&session)["phase"], "exited");
+        let record = state.join(format!("sessions/{session}.json"));
+        assert!(record.exists(), "nothing says yet how it ended");
+        assert_readable(&state, "stop");
+        if killed {
+            batch.kill();
+            other.ok(json!({ "cmd": "orphans", "reap": true }));
+            assert!(record.exists(), "there is no room yet");
+            give_back(&state);
+            // What outlives its manager on purpose waits for a person's word.
+            let answer = match host {
+                "pty" => other.ok(json!({ "cmd": "orphans", "reap": true })),
+                _ => other.stop(&session),
+            };
+            assert!(!record.exists(), "{host}: {answer:#}");
+            let found = receipts(&mut other, &session);
+            assert!(found.len() == 1 && found[0]["dead"] == true, "{host}: {found:#?}");
+            let root = i64::from(world.ledger.of("root").pid);
+            assert!(host == "tmux" || pids(&found[0], "outcomes").contains(&root), "{found:#?}");
+        } else {
+            give_back(&state);
+            let next = batch.ok(launch)["session"].as_str().unwrap().to_owned();
+            batch.stop(&next);
+            assert_eq!((receipts(&mut batch, &session), record.exists()), (vec![receipt], false));
+            let all = batch.ok(json!({ "cmd": "logs", "receipts": true }));
+            assert_eq!(rows(&all, "receipts").count(), 2, "{all:#}");
+        }
+        assert_readable(&state, "the end");
+        bystanders.assert_untouched();
+    }
 }
 
 /// A workload that ends while the disk is full: its status is written when there is room again, as long as its warden

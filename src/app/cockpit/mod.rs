@@ -314,9 +314,7 @@ impl Inner {
     /// A session whose terminal is gone is shown by the end of its log.
     fn show_log(&self, session: &str, turn: u64) {
         let Ok(path) = self.runtime.log_path(session) else { return };
-        let bytes = crate::pty::read_log(&path).unwrap_or_default();
-        let mut screen = Screen::new(Size::clamped(24, 80), HistoryLimit::default());
-        screen.process(&bytes[bytes.len().saturating_sub(1 << 20)..]);
+        let Ok(screen) = crate::pty::painted_log(&path) else { return };
         let screen = Arc::new(Mutex::new(screen));
         let selected = Selected { session: session.to_owned(), screen, source: Source::Own, keeps_size: true };
         self.install(selected, turn);

@@ -330,6 +330,7 @@ impl Inner {
             captured: Vec::new(),
             left: Vec::new(),
             last: None,
+            untold: false,
             restarts: None,
         })
     }

@@ -90,11 +90,15 @@ impl Host for SessionHost<'_> {
         Ok(scope)
     }
 
+    fn begun(&self) -> Vec<Identity> {
+        self.tether.begun().iter().map(|record| record.identity.clone()).collect()
+    }
+
     fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String> {
         if !self.recorded {
             return Ok(());
         }
-        self.tether.captured = captured.to_vec();
+        self.tether.capture(captured);
         self.tether.stopping = true;
         store(&self.inner.store, &self.tether)?;
         // It starts nothing again, and finishes what we may not live to finish.

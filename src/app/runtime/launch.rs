@@ -235,7 +235,12 @@ impl Inner {
 
     /// Writes the tether, then opens the gate.
     fn go(&self, plan: &Plan, waiting: Waiting, tether: &Tether) -> Result<Lifeline, AppError> {
-        let durable = self.store.begin(tether).map_err(|error| {
+        self.write_unwritten();
+        let begun = self.store.begin(tether).or_else(|error| {
+            let full = error.kind() == std::io::ErrorKind::StorageFull;
+            if full && self.make_room() { self.store.begin(tether) } else { Err(error) }
+        });
+        let durable = begun.map_err(|error| {
             tether.cgroup.iter().for_each(Leaf::remove);
             let message = format!(
                 "nothing was launched, because its record could not be written to {}: {error}",
@@ -342,6 +347,7 @@ impl Inner {
             left: Vec::new(),
             stopping: false,
             last: None,
+            untold: false,
             restarts: plan.restart.then(Restarts::default),
         }
     }

@@ -13,6 +13,7 @@ mod containers;
 mod control;
 mod doctor;
 mod draft;
+mod earlier;
 pub(super) mod elsewhere;
 mod enter;
 mod environment;
@@ -47,6 +48,7 @@ mod session;
 mod stopper;
 mod tasks;
 mod tmux_list;
+mod unwritten;
 mod wait;
 mod watch;
 mod why;
@@ -131,6 +133,8 @@ pub(crate) struct Inner {
     gpu: Mutex<gpu::Known>,
     /// Held for as long as a question takes: never taken where somebody waits for the screen.
     nvidia: Mutex<nvidia::Nvidia>,
+    /// Receipts that are in no journal yet, the oldest first.
+    unwritten: Mutex<Vec<unwritten::Unwritten>>,
     /// Nobody waits any more, though what is under way goes on.
     waits_over: AtomicBool,
     closing: AtomicBool,
@@ -200,6 +204,7 @@ impl Runtime {
             unseen_end: OnceLock::new(),
             looked_at: looked_at::LookedAt::default(),
             earlier: Mutex::default(),
+            unwritten: Mutex::default(),
             waits_over: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
@@ -335,6 +340,7 @@ impl Runtime {
     pub fn close(&self) -> Vec<crate::lifecycle::receipt::Receipt> {
         self.interrupt();
         let receipts = self.inner.stop_owned();
+        self.inner.write_unwritten();
         self.leave();
         receipts
     }

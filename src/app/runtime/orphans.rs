@@ -167,7 +167,7 @@ impl Inner {
             return Err("its tmux session is gone".into());
         }
         (tether.spawner, tether.adopted, tether.last) = (self.me.clone(), true, None);
-        tether.stopping = false;
+        (tether.stopping, tether.untold) = (false, false);
         self.store.save(&tether).map_err(|error| format!("its record could not be written: {error}"))?;
         session.state().tether = tether;
         self.watch_exit(session);
@@ -268,12 +268,12 @@ fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
             Some(how) => &format!("{how}; it is left as it is"),
             None => "a stop did not end everything",
         },
-        Decision::TearDown => "its manager is gone, or its ceiling has come",
-        Decision::AlreadyGone => "nothing is left of it",
-        Decision::Foreign => "its pids name other processes now",
-        Decision::Unverifiable => "nobody can tell what is left of it",
-        Decision::Failed => "its leader is gone, but not everything that was with it",
-        Decision::Quarantine => "it was recorded in another pid or time namespace",
+        other @ (Decision::TearDown
+        | Decision::AlreadyGone
+        | Decision::Foreign
+        | Decision::Unverifiable
+        | Decision::Failed
+        | Decision::Quarantine) => other.why(),
     };
     Orphan {
         age_s: (boottime() - tether.spawned_at).max(0.0),

@@ -25,7 +25,7 @@ use crate::lifecycle::rows::{LEFT_THE_TREE, bystander, lookalikes, marked, row};
 use crate::lifecycle::tether::is_session_id;
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
-use crate::pty::screen::Size;
+use crate::pty::screen::{Screen, Size};
 use crate::tmux::argv::Capture;
 use crate::tmux::keys::parse_all as parse_keys;
 use crate::tmux::parse::PaneRow;
@@ -238,13 +238,14 @@ impl Inner {
         if let Some(owned) = &session.pty {
             let screen = owned.pty.screen();
             let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-            let size = screen.size();
-            return Ok(ScreenText {
-                rows: size.rows,
-                cols: size.cols,
-                lines: screen.text(scrollback),
-                cursor: screen.cursor(),
-            });
+            return Ok(text_of(&screen, scrollback));
+        }
+        if session.host == HostKind::Pty && self.owner(&session).is_none() {
+            // Its terminal went with its owner: what it showed last is in its log.
+            let painted = crate::pty::painted_log(&self.log_path(reference)?).map_err(|error| {
+                AppError::new(ErrorKind::Io, format!("failed to read the log of {reference}: {error}"))
+            })?;
+            return Ok(text_of(&painted, scrollback));
         }
         let (server, pane) = self.pane_of(&session)?;
         let capture = Capture { history: u32::try_from(scrollback).unwrap_or(u32::MAX), escapes: false, joined: false };
@@ -410,6 +411,11 @@ impl Inner {
     }
 }
 
+fn text_of(screen: &Screen, scrollback: usize) -> ScreenText {
+    let Size { rows, cols } = screen.size();
+    ScreenText { rows, cols, lines: screen.text(scrollback), cursor: screen.cursor() }
+}
+
 /// Returns the lines of a log, or the last of them.
 fn log_lines(path: &Path, tail: Option<usize>) -> io::Result<Vec<String>> {
     let mut lines = crate::text::plain_lines(&crate::pty::read_log(path)?);
@@ -492,7 +498,7 @@ impl super::Runtime {
     }
 
     /// Returns the emulator of a PTY session of this run.
-    pub fn screen_of(&self, session: &str) -> Option<Arc<std::sync::Mutex<crate::pty::screen::Screen>>> {
+    pub fn screen_of(&self, session: &str) -> Option<Arc<std::sync::Mutex<Screen>>> {
         let session = self.inner.lock().by_id.get(session).cloned()?;
         session.pty.as_ref().map(|owned| owned.pty.screen())
     }

@@ -2,11 +2,11 @@
 //!
 //! It fails open: a record that cannot be dealt with stays, is counted, and is shown.
 
-use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Inner;
+use super::earlier::End;
 use super::hosts::guard;
 use super::orphans::count;
 use super::session::Session;
@@ -21,8 +21,7 @@ use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::rows::marked;
-use crate::lifecycle::store::read_json;
-use crate::lifecycle::tether::{ExitRecord, Last, Tether};
+use crate::lifecycle::tether::Tether;
 use crate::lifecycle::tree::{Depth, capture};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -48,19 +47,6 @@ pub(super) fn start(inner: &Arc<Inner>) {
     });
 }
 
-/// The end of a session of an earlier run, as it is to be told.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct End {
-    session: String,
-    text: String,
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.session, self.text)
-    }
-}
-
 /// What a sweep of the records has found, and done.
 #[derive(Debug, Default)]
 pub(super) struct Swept {
@@ -70,36 +56,15 @@ pub(super) struct Swept {
     pub(super) receipts: Vec<Receipt>,
 }
 
-impl Swept {
-    /// Returns everything that is to be told at a start.
-    pub(super) fn told(self) -> Vec<End> {
-        let by_us = self.receipts.into_iter().map(|receipt| {
-            let by_warden = receipt.notes.first().is_some_and(|note| note.starts_with("ended by its warden"));
-            let text = if by_warden {
-                told_end(true, Some(&receipt), None, None)
-            } else {
-                format!("left by an earlier run; {}", receipt.end())
-            };
-            End { session: receipt.session, text }
-        });
-        by_us.chain(self.ended).collect()
-    }
-}
-
 /// How old an empty cgroup must be: a launch makes one a moment before its workload is in it.
 const TIDY: Duration = Duration::from_secs(10);
 
 impl Inner {
-    /// Keeps for `hello` what was told of earlier runs.
-    pub(super) fn remember(&self, ends: &[End]) {
-        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.extend(ends.iter().map(ToString::to_string));
-    }
-
     /// Sweeps all records once.
     pub(super) fn reap(self: &Arc<Self>) -> Swept {
         self.store.remove_unfinished();
         self.store.remove_old_logs();
+        self.write_unwritten();
         self.take_in();
         if self.config().cgroup {
             Leaf::tidy(TIDY, &self.inspector);
@@ -118,6 +83,7 @@ impl Inner {
                 Decision::Keep => {
                     report.kept += 1;
                     self.sample_one(&session);
+                    swept.ended.extend(self.tell_left(&session, &view, Decision::Keep));
                 }
                 other @ (Decision::TearDown
                 | Decision::AlreadyGone
@@ -129,6 +95,9 @@ impl Inner {
                     match self.reap_one(&session, other, How::default(), &mut report, &mut swept.receipts) {
                         // What this run has launched itself was told when it ended.
                         Ok(()) if tether.spawner == self.me => {}
+                        Ok(()) if matches!(other, Decision::Unverifiable | Decision::Failed) => {
+                            swept.ended.extend(self.tell_left(&session, &view, other));
+                        }
                         Ok(()) => {
                             // Where only the host was left to be closed, the end is the earlier one.
                             let own = |receipt: &Receipt| receipt.session == session.id && receipt.found_nobody();
@@ -153,13 +122,6 @@ impl Inner {
         }
         self.dismiss_oldest();
         swept
-    }
-
-    /// Says how a session ended of which nothing is left, from what was written down of it.
-    fn how_it_ended(&self, tether: &Tether, same_boot: bool) -> String {
-        let id = &tether.session;
-        let receipt = read_json::<Receipt>(&self.store.receipt_path(id)).ok().flatten();
-        told_end(same_boot, receipt.as_ref(), tether.last.as_ref(), self.store.exit(id).as_ref())
     }
 
     /// Dismisses the oldest sessions that are over, of this run and of earlier ones, where too many are kept to be
@@ -209,14 +171,20 @@ impl Inner {
             }
             Decision::AlreadyGone | Decision::Foreign => {
                 count(report, decision);
-                // A dead pane keeps its tmux session open; whoever carries its marker is to be named.
+                // A dead pane keeps its tmux session open; whoever carries its marker is to be named; a stop that
+                // nobody has finished has no receipt.
                 let open = decision == Decision::AlreadyGone && self.host_is_open(session);
-                if open || self.is_marked(session) {
+                let unfinished = decision == Decision::AlreadyGone && !session.tether().begun().is_empty();
+                if open || unfinished || self.is_marked(session) {
                     swept.extend(self.end(session, How { reap: true, ..how }).ok());
                 } else if !how.dry_run {
                     // Another manager that has just started does the same: one of the two tells.
                     let lock = self.store.lock(&session.id, Duration::ZERO);
                     if lock.is_ok() && self.store.tether_path(&session.id).exists() {
+                        if !self.journal_found_gone(&session.tether()) {
+                            let message = "the journal of receipts cannot be written, so its record stays";
+                            return Err(AppError::new(ErrorKind::State, message));
+                        }
                         self.dismiss(session);
                     }
                 }
@@ -285,12 +253,16 @@ impl Inner {
         sessions.order.retain(|id| *id != session.id);
     }
 
-    pub(super) fn view(&self, tether: &Tether) -> View {
-        let judge = |claim| verify(claim, &self.inspector).kind;
-        let same_boot = match (tether.boot_id.as_deref(), self.inspector.boot_id()) {
+    pub(super) fn is_of_this_boot(&self, tether: &Tether) -> bool {
+        match (tether.boot_id.as_deref(), self.inspector.boot_id()) {
             (Some(recorded), Some(running)) => recorded == running,
             (None, _) | (_, None) => true,
-        };
+        }
+    }
+
+    pub(super) fn view(&self, tether: &Tether) -> View {
+        let judge = |claim| verify(claim, &self.inspector).kind;
+        let same_boot = self.is_of_this_boot(tether);
         let workload = judge(&tether.workload.identity);
         let left = matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && same_boot;
         View {
@@ -309,7 +281,15 @@ impl Inner {
             populated: left && self.is_populated(tether, workload),
             held: left && self.holds_somebody(tether),
             ended: tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone),
+            exited: self.has_exited(tether),
         }
+    }
+
+    /// Tells whether nothing but the end of the workload itself is written down of a session.
+    fn has_exited(&self, tether: &Tether) -> bool {
+        let stopped = tether.last.is_some() || tether.stopping || !tether.captured.is_empty();
+        let id = &tether.session;
+        !stopped && self.store.exit(id).is_some() && !self.store.receipt_path(id).exists()
     }
 
     /// Tells whether the group or session of a workload that is gone still has members. The kernel does not
@@ -330,65 +310,6 @@ impl Inner {
         !pauses && {
             let captured = capture(&tether.scope(Vec::new()), Depth::Trees, &guard(self, tether), &self.inspector);
             captured.to_end().any(|member| !member.pinned.has_ended(&self.inspector))
-        }
-    }
-
-    /// Returns which sessions were ended while nobody watched, and forgets what was kept to say so.
-    pub(super) fn take_ended(&self) -> Vec<End> {
-        let mut ended = Vec::new();
-        for session in self.store.receipts() {
-            // Whoever holds the lock is writing it right now, or telling it.
-            let Ok(_lock) = self.store.lock(&session, Duration::ZERO) else { continue };
-            if self.store.tether_path(&session).exists() || self.lock().by_id.contains_key(&session) {
-                continue;
-            }
-            if let Ok(Some(receipt)) = read_json::<Receipt>(&self.store.receipt_path(&session)) {
-                ended.push(End { session: session.clone(), text: told_end(true, Some(&receipt), None, None) });
-            }
-            self.store.forget(&session);
-        }
-        ended
-    }
-}
-
-/// Says how a session has ended of which nothing is left: what a receipt says that saw it dead, else why its record was
-/// still there, else how its workload ended.
-fn told_end(same_boot: bool, receipt: Option<&Receipt>, last: Option<&Last>, exit: Option<&ExitRecord>) -> String {
-    if !same_boot {
-        return "it was gone with the last boot of this machine".into();
-    }
-    if let Some(receipt) = receipt.filter(|receipt| receipt.dead == Some(true)) {
-        let why = receipt.notes.first().map_or("it was stopped", String::as_str);
-        return format!("{why}; {}", receipt.end());
-    }
-    match (last, exit) {
-        (Some(last), _) if last.verdict == VerdictKind::Gone => last.reason.clone(),
-        (_, Some(exit)) => format!("its workload has ended ({})", exit.in_words()),
-        (_, None) => "it was gone, and nobody knows how it ended".into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_end_is_told_by_whoever_knows_most() {
-        let receipt = Receipt { dead: Some(true), notes: vec!["its ceiling has come".into()], ..Receipt::default() };
-        let last = Last { verdict: VerdictKind::Gone, reason: "its pane is gone".into(), at: 7 };
-        let exit = ExitRecord { code: Some(3), signal: None, at: 7, emptied: false };
-        for (same_boot, receipt, last, exit, told) in [
-            (false, Some(&receipt), Some(&last), Some(&exit), "last boot"),
-            (true, Some(&receipt), Some(&last), Some(&exit), "its ceiling has come; "),
-            // What was left by a stop has ended since, by itself.
-            (true, Some(&Receipt { dead: Some(false), ..receipt.clone() }), None, Some(&exit), "exit status 3"),
-            (true, None, Some(&Last { verdict: VerdictKind::Owned, ..last.clone() }), None, "nobody knows"),
-            (true, None, Some(&last), Some(&exit), "its pane is gone"),
-            (true, None, None, Some(&exit), "exit status 3"),
-            (true, None, None, None, "nobody knows"),
-        ] {
-            let text = told_end(same_boot, receipt, last, exit);
-            assert!(text.contains(told), "{text}");
         }
     }
 }

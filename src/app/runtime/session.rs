@@ -281,6 +281,12 @@ impl Session {
         state.over || state.settled || state.stopping || state.exit.is_some()
     }
 
+    /// Tells whether its workload has ended by itself, as far as is known: how is on record, and nobody has stopped it.
+    pub(super) fn has_exited(&self) -> bool {
+        let state = self.state();
+        state.over && state.exit.is_some() && state.receipt.is_none() && !state.elsewhere
+    }
+
     /// Tells whether a person has adopted it from tmux, and it is no task of Cookbook's.
     pub(super) fn is_guest(&self) -> bool {
         self.state().tether.adoption.as_ref().is_some_and(|adoption| adoption.task.is_none())

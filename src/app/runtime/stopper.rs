@@ -20,13 +20,13 @@ use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::hold::Hold;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::journal::{Act, By};
+use crate::lifecycle::journal::Entry;
 use crate::lifecycle::leaf::containment;
 use crate::lifecycle::plan::Choice;
-use crate::lifecycle::receipt::{OutcomeKind, Receipt};
+use crate::lifecycle::receipt::{OutcomeKind, Receipt, total};
 use crate::lifecycle::spawn::{Spec, run};
-use crate::lifecycle::stop::{Order, Refusal, stop, total};
-use crate::lifecycle::store::{SessionLock, read_json, write_json};
+use crate::lifecycle::stop::{Order, Refusal, stop};
+use crate::lifecycle::store::{SessionLock, write_json};
 use crate::lifecycle::teardown::Ladder;
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
@@ -51,6 +51,8 @@ pub(super) struct How<'a> {
     pub(super) reap: bool,
     /// Ends those that the recipe only reports, too: a person has named the session and seen them.
     pub(super) end_escapees: bool,
+    /// Its workload has ended by itself: its record stays for the next run to show, where nobody is left.
+    pub(super) exited: bool,
     /// Nobody looks any more, and why: its receipt is kept for the next start to tell.
     pub(super) unseen: Option<&'static str>,
 }
@@ -198,7 +200,9 @@ impl Inner {
             .map(|session| {
                 let (inner, session) = (Arc::clone(self), Arc::clone(session));
                 // One that was over already was told when it ended.
-                let how = How { unseen: unseen.filter(|_| !session.state().over), ..How::default() };
+                // Whoever read a batch's answers knows how it ended.
+                let exited = self.attended && session.has_exited();
+                let how = How { unseen: unseen.filter(|_| !session.state().over), exited, ..How::default() };
                 std::thread::spawn(move || inner.end(&session, how))
             })
             .collect();
@@ -219,7 +223,7 @@ impl Inner {
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
         let _lock = if how.dry_run { None } else { Some(self.begin(session, patience)?) };
         let mut tether = self.reread(session);
-        if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run) {
+        if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run && !how.exited) {
             // Said in the record before the first signal: its warden does not start it again.
             (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
         }
@@ -292,24 +296,22 @@ impl Inner {
             self.check_brought_back(session, &had, &mut receipt);
         }
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
-        let mut told = how.dry_run;
-        if (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true) {
+        let ended_before = (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true);
+        let earlier = self.stored_receipt(&session.id).filter(|_| ended_before && session.state().receipt.is_none());
+        let mut unwritten = None;
+        if let Some(earlier) = earlier {
             // Somebody else has ended it: its warden, or another manager. What they observed is the answer.
-            let earlier = read_json::<Receipt>(&self.store.receipt_path(&session.id)).ok().flatten();
-            if let Some(earlier) = earlier.filter(|_| session.state().receipt.is_none()) {
-                let Receipt { notes, host_closed, .. } = std::mem::replace(&mut receipt, earlier);
-                receipt.notes.extend(notes);
-                receipt.host_closed = host_closed;
-                told = true;
-            }
-        }
-        if !told {
+            unwritten = recorded.then(|| self.journal_late(&earlier)).flatten();
+            let Receipt { notes, host_closed, .. } = std::mem::replace(&mut receipt, earlier);
+            receipt.notes.extend(notes);
+            receipt.host_closed = host_closed;
+        } else if !how.dry_run {
             self.mark_task(&host.tether, &mut receipt);
-            self.journal(how, &mut receipt);
+            unwritten = self.journal(how, &mut receipt);
         }
         if !how.dry_run {
             let tether = host.tether;
-            self.settle(session, tether, &mut receipt, how.unseen);
+            self.settle(session, tether, &mut receipt, how, unwritten);
         }
         Ok(receipt)
     }
@@ -348,18 +350,6 @@ impl Inner {
             }
             receipt
         })
-    }
-
-    /// Writes a receipt into the journal: on disk before the record may go.
-    fn journal(&self, how: How<'_>, receipt: &mut Receipt) {
-        let act = match (how.reap, how.sweep) {
-            (true, _) => Act::Reap,
-            (false, true) => Act::Sweep,
-            (false, false) => Act::Stop,
-        };
-        if let Err(error) = self.store.journal().append(By::Manager, act, receipt) {
-            receipt.notes.push(format!("the journal of receipts could not be written: {error}"));
-        }
     }
 
     /// Returns the containments that hold now. A warden that was killed degrades its session, visibly.
@@ -451,19 +441,44 @@ impl Inner {
         self.publish(event);
     }
 
-    /// Writes down what was observed; the tether goes only when everything was observed dead.
-    fn settle(&self, session: &Arc<Session>, mut tether: Tether, receipt: &mut Receipt, unseen: Option<&str>) {
-        write_json(&self.store.receipt_path(&session.id), receipt).ok();
+    /// Writes down what was observed; the tether goes only when everything was observed dead, and that is in the journal.
+    fn settle(
+        &self,
+        session: &Arc<Session>,
+        mut tether: Tether,
+        receipt: &mut Receipt,
+        how: How<'_>,
+        unwritten: Option<Entry>,
+    ) {
+        let unseen = how.unseen;
         let clean = receipt.dead == Some(true) && receipt.host_closed;
         // Whoever was left alive on purpose must still be found: by `ls`, `orphans`, and the next start.
         let left_alive = clean && !(receipt.escapees.is_empty() && receipt.kept.is_empty());
         let clean = clean && !left_alive;
-        if clean {
+        let exited = clean && how.exited;
+        if !exited {
+            write_json(&self.store.receipt_path(&session.id), receipt).ok();
+        }
+        let may_go = clean && !exited && unwritten.is_none();
+        if exited {
+            // As its workload has left it.
+            (tether.stopping, tether.last) = (false, None);
+            tether.captured.clear();
+            self.store.save(&tether).ok();
+        } else if may_go {
             if let Err(error) = self.store.remove(&session.id) {
                 receipt.notes.push(format!("its record could not be removed: {error}"));
             }
+        } else if clean {
+            let mut ended = tether.clone();
+            let why = (VerdictKind::Gone, "stopped; its receipt could not be written yet".to_owned());
+            ended.keep(why, receipt, clock::wall_seconds());
+            ended.captured.clear();
+            // A full disk refuses this as well: then the record is as it was, and its processes are found gone.
+            self.store.save(&ended).ok();
         } else {
             tether.keep(receipt.why_left(), receipt, clock::wall_seconds());
+            tether.untold = unseen.is_some();
             if left_alive {
                 tether.captured.clear();
             }
@@ -493,7 +508,10 @@ impl Inner {
         if clean && receipt.kept.is_empty() {
             self.forget_private_tmux(&session.id);
         }
-        if clean {
+        if let Some(entry) = unwritten {
+            self.keep_unwritten(entry, clean && !exited, unseen.is_some());
+        }
+        if may_go {
             // What other managers would still show of it goes as well; the log stays.
             self.store.forget(&session.id);
             if unseen.is_some() {

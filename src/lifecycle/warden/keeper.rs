@@ -24,7 +24,7 @@ use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::journal::{Act, By};
 use crate::lifecycle::leaf::containment;
-use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::receipt::{BY_WARDEN, Receipt};
 use crate::lifecycle::spawn::{End, Spec, start};
 use crate::lifecycle::stop::{Host, Order, stop};
 use crate::lifecycle::store::{Store, write_json};
@@ -403,7 +403,7 @@ impl Keeper {
         let mut below = Below { name: self.host.name(), scope, store, tether };
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
         let left = self.left_of(&receipt, cause);
-        receipt.notes.insert(0, format!("ended by its warden: {cause}"));
+        receipt.notes.insert(0, format!("{BY_WARDEN}: {cause}"));
         receipt.containment = containment;
         // Whoever holds the terminal, or knows tmux, closes the host.
         receipt.host_closed = self.host == HostStage::Pty && self.manager.is_none();
@@ -419,6 +419,7 @@ impl Keeper {
                 (Some(why), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
                     tether.keep(why, &receipt, wall_seconds());
+                    tether.untold = true;
                     if receipt.dead == Some(true) {
                         tether.captured.clear();
                     }
@@ -436,7 +437,7 @@ impl Keeper {
             return Some((verdict, format!("{reason}; its warden had to end it: {cause}")));
         }
         // A tmux session with a dead pane may still be open; whoever knows tmux closes it and the record.
-        (self.host == HostStage::Tmux).then(|| (VerdictKind::Gone, format!("ended by its warden: {cause}")))
+        (self.host == HostStage::Tmux).then(|| (VerdictKind::Gone, format!("{BY_WARDEN}: {cause}")))
     }
 
     /// The tree is empty, which is said where it was not before. A PTY session whose owner lives is settled by the owner.
@@ -487,9 +488,14 @@ impl Host for Below<'_> {
         Ok(self.scope.clone())
     }
 
+    fn begun(&self) -> Vec<Identity> {
+        let begun = self.tether.iter().flat_map(Tether::begun);
+        begun.map(|record| record.identity.clone()).collect()
+    }
+
     fn record(&mut self, captured: &[CapturedRecord]) -> Result<(), String> {
         let (Some(store), Some(tether)) = (self.store, self.tether.as_mut()) else { return Ok(()) };
-        tether.captured = captured.to_vec();
+        tether.capture(captured);
         store.save(tether).map(|_| ()).map_err(|error| error.to_string())
     }
 

@@ -9,8 +9,7 @@ use crate::app::command::{Answer, Launched, Orphans};
 use crate::app::contract::{Phase, SessionRow};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
-use crate::lifecycle::receipt::Receipt;
-use crate::lifecycle::stop::total;
+use crate::lifecycle::receipt::{Receipt, total};
 
 impl Turn<'_> {
     pub(super) fn sessions(&mut self, rows: Vec<SessionRow>) {
