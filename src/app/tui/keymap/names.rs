@@ -17,6 +17,7 @@ impl Context {
             | Self::Terminal
             | Self::Preview
             | Self::Reader
+            | Self::Help
             | Self::Events
             | Self::Menu
             | Self::History
@@ -34,6 +35,7 @@ pub(super) const fn context_name(context: Context) -> &'static str {
         Context::Terminal => "terminal",
         Context::Preview => "preview",
         Context::Reader => "reader",
+        Context::Help => "help",
         Context::Events => "events",
         Context::Menu => "start-menu",
         Context::Line => "command-line",

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::input;
-use super::keymap::{Context, is_chord, press_of};
+use super::keymap::{Action, Context, is_chord, press_of};
 use super::model::{Model, Overlay, Pane, Pending};
 use super::seam::{Effect, Ticket, Typed, UiEvent};
 use super::theme::Tone;
@@ -136,7 +136,12 @@ impl Turn<'_> {
         }
         let chord = is_chord(self.model.escape, key);
         let left_at = self.model.chord_at.take();
-        match self.model.context() {
+        let context = self.model.context();
+        if context != Context::Terminal && self.model.keys.lookup(context, key) == Some(Action::Help) {
+            // Whoever has just left a terminal asks for what holds there.
+            return self.help(if left_at.is_some() { Context::Terminal } else { context });
+        }
+        match context {
             Context::Terminal if chord => {
                 self.model.focused = false;
                 self.model.chord_at = Some(self.now);
@@ -152,12 +157,13 @@ impl Turn<'_> {
                 self.type_key(&chord);
             }
             Context::Panes => self.pane_key(key),
-            Context::Filter if !self.model.overlays.is_empty() => self.events_filter_key(key),
+            Context::Filter if !self.model.overlays.is_empty() => self.dialog_filter_key(key),
             Context::Filter => self.filter_key(key),
             Context::Form => self.form_key(key),
             context @ (Context::History | Context::Search) => self.history_key(context, key),
             context @ (Context::Preview
             | Context::Reader
+            | Context::Help
             | Context::Menu
             | Context::Picker
             | Context::Events
@@ -207,10 +213,7 @@ impl Turn<'_> {
                     ask.line.insert(text);
                 }
             }
-            Context::Filter if let Some(Overlay::Events(events)) = self.model.overlays.last_mut() => {
-                events.line.insert(text);
-                events.chosen = None;
-            }
+            Context::Filter if !self.model.overlays.is_empty() => self.type_dialog_filter(|line| line.insert(text)),
             Context::Filter => self.type_filter(|line| line.insert(text)),
             Context::Search => self.type_search(|line| line.insert(text)),
             Context::Palette => {
@@ -224,6 +227,7 @@ impl Turn<'_> {
             | Context::History
             | Context::Preview
             | Context::Reader
+            | Context::Help
             | Context::Menu
             | Context::Picker
             | Context::Events
