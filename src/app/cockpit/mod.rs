@@ -3,6 +3,7 @@
 //!
 //! No method waits: the loop of the screen calls them between two frames.
 
+mod capture;
 mod remote;
 mod view;
 

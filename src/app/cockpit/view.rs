@@ -8,7 +8,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::pty::screen::{HistoryLimit, Notice, Screen, Size};
+use super::capture::paint;
+use crate::pty::screen::{Notice, Screen, Size};
 use crate::tmux::control::{Client, Ear, Heard, attach};
 use crate::tmux::decoder::Notification;
 use crate::tmux::parse::{PaneModes, PaneRow};
@@ -65,7 +66,7 @@ impl TmuxView {
             pane: pane.pane,
             screen,
             captures: true,
-            modes: None,
+            half: Half::Nothing,
         };
         std::thread::spawn(move || listener.run(&changed));
         Ok(Self { shared, place })
@@ -127,8 +128,17 @@ struct Listener {
     screen: Arc<Mutex<Screen>>,
     /// A capture was asked for and has not come: what is printed meanwhile is in it.
     captures: bool,
-    /// The first half of a capture.
-    modes: Option<PaneModes>,
+    /// What has come of it.
+    half: Half,
+}
+
+/// What has come of a capture.
+#[derive(Default)]
+enum Half {
+    #[default]
+    Nothing,
+    Modes(PaneModes),
+    Rows(PaneModes, Vec<Vec<u8>>),
 }
 
 impl Listener {
@@ -161,14 +171,20 @@ impl Listener {
     fn take(&mut self, notification: Notification) -> bool {
         match notification {
             Notification::Reply(reply) if self.captures => {
-                let Some(modes) = self.modes.take() else {
+                self.half = match std::mem::take(&mut self.half) {
                     // Other commands are answered, too; only a capture begins with the modes of its pane.
-                    self.modes = reply.lines.first().and_then(|line| PaneModes::parse(line).ok());
-                    return false;
+                    Half::Nothing => {
+                        let modes = reply.lines.first().and_then(|line| PaneModes::parse(line).ok());
+                        modes.map_or(Half::Nothing, Half::Modes)
+                    }
+                    Half::Modes(modes) => Half::Rows(modes, reply.lines),
+                    Half::Rows(modes, rows) => {
+                        self.captures = false;
+                        self.redraw(&modes, &rows, &reply.lines);
+                        return true;
+                    }
                 };
-                self.captures = false;
-                self.redraw(&modes, &reply.lines);
-                true
+                false
             }
             Notification::Output { pane, bytes, .. } if pane == self.pane && !self.captures => {
                 self.lock_screen().process(&bytes);
@@ -215,35 +231,9 @@ impl Listener {
         }
     }
 
-    /// Paints what a capture says: the pane's modes, and its contents.
-    fn redraw(&self, modes: &PaneModes, lines: &[Vec<u8>]) {
-        let mut fresh = Screen::new(Size::clamped(modes.height, modes.width), HistoryLimit::default());
-        let mut text = Vec::new();
-        if modes.alternate_on {
-            text.extend_from_slice(b"\x1b[?1049h");
-        }
-        for (index, line) in lines.iter().enumerate() {
-            if index > 0 {
-                text.extend_from_slice(b"\r\n");
-            }
-            text.extend_from_slice(b"\x1b[m");
-            text.extend_from_slice(line);
-        }
-        text.extend_from_slice(format!("\x1b[m\x1b[{};{}H", modes.cursor_y + 1, modes.cursor_x + 1).as_bytes());
-        for (on, mode) in [
-            (modes.cursor_keys, &b"\x1b[?1h"[..]),
-            (modes.keypad, b"\x1b="),
-            (modes.mouse_standard, b"\x1b[?1000h"),
-            (modes.mouse_button, b"\x1b[?1002h"),
-            (modes.mouse_all, b"\x1b[?1003h"),
-            (modes.mouse_sgr, b"\x1b[?1006h"),
-            (!modes.cursor_visible, b"\x1b[?25l"),
-        ] {
-            if on {
-                text.extend_from_slice(mode);
-            }
-        }
-        fresh.process(&text);
+    /// Paints what a capture says.
+    fn redraw(&self, modes: &PaneModes, rows: &[Vec<u8>], lines: &[Vec<u8>]) {
+        let fresh = paint(modes, rows, lines);
         let mut screen = self.lock_screen();
         let generation = screen.generation();
         *screen = fresh;
