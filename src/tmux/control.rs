@@ -252,23 +252,24 @@ fn typing(pane: PaneId, bytes: &[u8]) -> String {
     commands
 }
 
-/// The buffer that a paste goes through; it is gone with it.
-const BUFFER: &str = "cookbook-tui-paste";
-
 /// The commands that paste a text. Three octal digits for each byte need no other quoting in any version.
 fn pasting(pane: PaneId, text: &[u8]) -> String {
     use std::fmt::Write as _;
 
+    let buffer = argv::paste_buffer(std::process::id(), pane);
     let mut commands = String::new();
     for (index, chunk) in text.chunks(CHUNK).enumerate() {
         let more = if index == 0 { "" } else { "-a " };
-        let _ = write!(commands, "set-buffer {more}-b {BUFFER} \"");
+        let _ = write!(commands, "set-buffer {more}-b {buffer} \"");
         for byte in chunk {
             let _ = write!(commands, "\\{byte:03o}");
         }
         commands.push_str("\"\n");
     }
-    let _ = write!(commands, "copy-mode -q -t {pane}\npaste-buffer -p -r -d -b {BUFFER} -t {pane}\n");
+    let _ = write!(
+        commands,
+        "copy-mode -q -t {pane}\npaste-buffer -p -r -b {buffer} -t {pane}\ndelete-buffer -b {buffer}\n"
+    );
     commands
 }
 

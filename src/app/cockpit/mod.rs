@@ -22,7 +22,7 @@ use super::error::{AppError, ErrorKind};
 use super::runtime::Runtime;
 use super::runtime::others::Watched;
 use super::runtime::query::SeenRecipes;
-use super::tui::{Cockpit, Memory, Ticket, UiEvent, desktop};
+use super::tui::{Cockpit, Entered, Memory, Ticket, UiEvent, desktop};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::pty::screen::{HistoryLimit, Screen, Size};
 use remote::{Heard, Remote};
@@ -63,7 +63,7 @@ struct Inner {
     /// What the next run is to remember.
     memory: Mutex<Option<Memory>>,
     /// Who types into sessions that are not looked at: each in its own order.
-    typists: Mutex<BTreeMap<String, Sender<Vec<u8>>>>,
+    typists: Mutex<BTreeMap<String, Sender<Entered>>>,
     /// Selections that are being left or made.
     letting_go: AtomicU64,
 }
@@ -137,7 +137,7 @@ impl Cockpit for Bridge {
         }
     }
 
-    fn input(&self, session: &str, bytes: Vec<u8>) {
+    fn input(&self, session: &str, entered: Entered) {
         if let Some(selected) = self.inner.selected().as_mut()
             && selected.session == session
         {
@@ -145,13 +145,13 @@ impl Cockpit for Bridge {
                 Source::Own => {}
                 Source::Tmux(view) => {
                     self.inner.runtime.answer(session);
-                    return view.type_bytes(&bytes);
+                    return view.enter(&entered);
                 }
-                Source::Remote(remote) => return remote.type_bytes(bytes),
+                Source::Remote(remote) => return remote.type_bytes(entered.bytes()),
             }
         }
-        if let Some(bytes) = self.inner.runtime.type_bytes(session, bytes) {
-            self.inner.type_elsewhere(session, bytes);
+        if !self.inner.runtime.type_bytes(session, || entered.bytes()) {
+            self.inner.type_elsewhere(session, entered);
         }
     }
 
@@ -229,27 +229,34 @@ impl Inner {
 
     /// Types into a session in tmux, or of another manager, that is not looked at: one after the other, and off the loop
     /// of the screen.
-    fn type_elsewhere(self: &Arc<Self>, session: &str, bytes: Vec<u8>) {
+    fn type_elsewhere(self: &Arc<Self>, session: &str, entered: Entered) {
         let mut typists = self.typists.lock().unwrap_or_else(PoisonError::into_inner);
         let typist = typists.entry(session.to_owned()).or_insert_with(|| {
-            let (sender, typed) = channel::<Vec<u8>>();
+            let (sender, typed) = channel::<Entered>();
             let (inner, session) = (Arc::clone(self), session.to_owned());
             // Where the system refuses another thread, the receiver is gone, and nothing is typed.
             std::thread::Builder::new().spawn(move || inner.type_on(&session, &typed)).ok();
             sender
         });
-        if typist.send(bytes).is_err() {
+        if typist.send(entered).is_err() {
             typists.remove(session);
         }
     }
 
-    fn type_on(&self, session: &str, typed: &Receiver<Vec<u8>>) {
-        while let Ok(mut bytes) = typed.recv_timeout(TYPIST) {
-            bytes.extend(typed.try_iter().flatten());
-            let text = Some(String::from_utf8_lossy(&bytes).into_owned());
-            let send = Command::Send { session: session.to_owned(), text, keys: None };
-            if let Err(error) = self.runtime.execute(&send) {
-                return self.tell(UiEvent::Note(error.message));
+    fn type_on(&self, session: &str, typed: &Receiver<Entered>) {
+        while let Ok(first) = typed.recv_timeout(TYPIST) {
+            for entered in joined(std::iter::once(first).chain(typed.try_iter())) {
+                let done = match entered {
+                    Entered::Paste(paste) => self.runtime.paste(session, &paste.text),
+                    Entered::Bytes(bytes) => {
+                        let text = Some(String::from_utf8_lossy(&bytes).into_owned());
+                        let send = Command::Send { session: session.to_owned(), text, keys: None };
+                        self.runtime.execute(&send).map(drop)
+                    }
+                };
+                if let Err(error) = done {
+                    return self.tell(UiEvent::Note(error.message));
+                }
             }
         }
     }
@@ -341,6 +348,18 @@ impl Inner {
     fn selected_session(&self) -> Option<String> {
         self.selected().as_ref().map(|selected| selected.session.clone())
     }
+}
+
+/// Makes one of bytes that follow each other.
+fn joined(entered: impl Iterator<Item = Entered>) -> Vec<Entered> {
+    let mut all = Vec::new();
+    for one in entered {
+        match (all.last_mut(), one) {
+            (Some(Entered::Bytes(bytes)), Entered::Bytes(more)) => bytes.extend(more),
+            (_, one) => all.push(one),
+        }
+    }
+    all
 }
 
 fn forward_events(inner: &Arc<Inner>) {
@@ -470,4 +489,19 @@ fn announce_screens(inner: &Arc<Inner>) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::tui::Paste;
+
+    #[test]
+    fn a_paste_stays_one_among_keys() {
+        let keys = |text: &str| Entered::Bytes(text.as_bytes().to_vec());
+        let paste = |text: &str| Entered::Paste(Paste { text: text.to_owned(), bracketed: false });
+        let entered = [keys("a"), keys("b"), paste("c"), paste("d"), keys("e"), keys("f")];
+        assert_eq!(joined(entered.into_iter()), [keys("ab"), paste("c"), paste("d"), keys("ef")]);
+        assert_eq!(joined(std::iter::empty()), []);
+    }
 }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::super::tui::Entered;
 use super::capture::paint;
 use crate::pty::screen::{Notice, Screen, Size};
 use crate::tmux::control::{Client, Ear, Heard, attach};
@@ -41,10 +42,6 @@ struct Place {
     window: WindowId,
 }
 
-/// What stands around a paste, as the screen hands it on.
-const PASTE_BEGIN: &[u8] = b"\x1b[200~";
-const PASTE_END: &[u8] = b"\x1b[201~";
-
 impl TmuxView {
     /// Attaches to a pane's session; `screen` shows the pane from then on, and `changed` is called whenever
     /// it does, with whether the bell rang.
@@ -72,14 +69,13 @@ impl TmuxView {
         Ok(Self { shared, place })
     }
 
-    pub(super) fn type_bytes(&mut self, bytes: &[u8]) {
-        let pasted = bytes.strip_prefix(PASTE_BEGIN).and_then(|rest| rest.strip_suffix(PASTE_END));
+    /// Types or pastes. Whether the program wants brackets around a paste is left to tmux.
+    pub(super) fn enter(&mut self, entered: &Entered) {
         if let Some(client) = self.shared.lock().as_mut() {
             // A server that takes nothing more has a mebibyte to read first.
-            drop(match pasted {
-                Some(text) if !text.is_empty() => client.paste(self.place.pane, text),
-                Some(_) => Ok(()),
-                None => client.type_bytes(self.place.pane, bytes),
+            drop(match entered {
+                Entered::Paste(paste) => client.paste(self.place.pane, paste.text.as_bytes()),
+                Entered::Bytes(bytes) => client.type_bytes(self.place.pane, bytes),
             });
         }
     }

@@ -47,6 +47,7 @@ mod session;
 mod stopper;
 mod tasks;
 mod tmux_list;
+mod typing;
 mod wait;
 mod watch;
 mod why;

@@ -20,7 +20,7 @@ use super::keymap::Context;
 use super::kitty;
 use super::model::{Frozen, Model, ScreenFacts, Shown};
 use super::reader::Reader;
-use super::seam::{Cockpit, Effect, Options, Outcome, Typed, UiEvent};
+use super::seam::{Cockpit, Effect, Entered, Options, Outcome, Typed, UiEvent};
 use super::signals::{Alarm, Listener};
 use super::terminal::{Terminal, Tty, contained};
 use super::update::update;
@@ -315,10 +315,11 @@ impl<'a> Loop<'a> {
         for effect in update(&mut self.model, event, Instant::now()) {
             match effect {
                 Effect::Run { ticket, command } => self.cockpit.run(ticket, command),
-                Effect::Input { session, bytes } => self.cockpit.input(&session, bytes),
+                Effect::Input { session, bytes } => self.cockpit.input(&session, Entered::Bytes(bytes)),
+                Effect::Paste { session, paste } => self.cockpit.input(&session, Entered::Paste(paste)),
                 Effect::Broadcast { session, typed } => {
-                    let bytes = self.encoded(&session, &typed);
-                    self.cockpit.input(&session, bytes);
+                    let entered = self.encoded(&session, &typed);
+                    self.cockpit.input(&session, entered);
                 }
                 Effect::Resize { session, rows, cols } => self.cockpit.resize(&session, rows, cols),
                 Effect::Select(session) => {
@@ -361,12 +362,12 @@ impl<'a> Loop<'a> {
 
     /// Returns what is typed as the terminal of a session asked for it; where that is not known here, as it is without
     /// any wish.
-    fn encoded(&self, session: &str, typed: &Typed) -> Vec<u8> {
+    fn encoded(&self, session: &str, typed: &Typed) -> Entered {
         let screen = self.cockpit.screen(session);
         let modes = screen.and_then(|screen| contained(|| screen.lock().ok().map(|screen| screen.modes()))?);
         match typed {
-            Typed::Key(key) => input::key(key, modes.unwrap_or_default()),
-            Typed::Paste(text) => input::paste(text, modes.unwrap_or_default()),
+            Typed::Key(key) => Entered::Bytes(input::key(key, modes.unwrap_or_default())),
+            Typed::Paste(text) => Entered::Paste(input::paste(text, modes.unwrap_or_default())),
         }
     }
 

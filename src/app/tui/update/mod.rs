@@ -33,7 +33,6 @@ use super::theme::Tone;
 use super::view;
 use super::view::layout::layout;
 use crate::app::command::Command;
-use crate::app::contract::HostKind;
 
 /// Takes in one event and returns what is asked for because of it.
 pub fn update(model: &mut Model, event: UiEvent, now: Instant) -> Vec<Effect> {
@@ -194,12 +193,13 @@ impl Turn<'_> {
     fn paste(&mut self, text: &str) {
         match self.model.context() {
             Context::Terminal => {
-                if let Some(mut modes) = self.model.modes().copied() {
-                    // Whether its program has asked for brackets only tmux knows for sure, and takes them off again.
-                    modes.bracketed_paste |= self.model.current().is_some_and(|row| row.host == HostKind::Tmux);
-                    let bytes = input::paste(text, modes);
-                    self.type_bytes(bytes);
-                    self.type_into_others(&Typed::Paste(text.to_owned()));
+                if let (Some(modes), Some(session)) = (self.model.modes(), self.model.selected.clone()) {
+                    let paste = input::paste(text, *modes);
+                    if !paste.text.is_empty() {
+                        self.effects.push(Effect::Paste { session, paste });
+                        self.model.scroll = 0;
+                        self.type_into_others(&Typed::Paste(text.to_owned()));
+                    }
                 }
             }
             Context::Line => {
