@@ -59,7 +59,7 @@ pub fn run(
     let hung_up = alarm.clone();
     let reader = Reader::start(tty.input, sender.clone(), options.theme.asks(), move || hung_up.set(Outcome::Hangup))?;
     let link = options.link.map(|link| link.listen(sender.clone(), alarm.clone())).transpose()?;
-    let shell = Job { terminal, reader, link, events: sender };
+    let shell = Job { terminal, reader, link, events: sender, has_title: options.title };
     if options.theme.asks() {
         // Nobody waits for the answer: it comes as an event, whenever it comes.
         shell.terminal.outlet().push(ASK_BACKGROUND);
@@ -88,6 +88,8 @@ trait Shell {
     fn tell_keys_apart(&self);
     /// Gives the cursor a shape (DECSCUSR); 0 is the terminal's own.
     fn shape_cursor(&self, shape: u8);
+    /// Gives the terminal a title.
+    fn entitle(&self, title: &str);
     /// Takes the terminal back; `left` says whether it was given away by us. Returns its size.
     fn resume(&self, left: bool) -> (u16, u16);
 }
@@ -97,6 +99,7 @@ struct Job {
     reader: Reader,
     link: Option<Listening>,
     events: Sender<UiEvent>,
+    has_title: bool,
 }
 
 impl Shell for Job {
@@ -126,6 +129,12 @@ impl Shell for Job {
 
     fn shape_cursor(&self, shape: u8) {
         self.terminal.shape_cursor(shape);
+    }
+
+    fn entitle(&self, title: &str) {
+        if self.has_title {
+            self.terminal.entitle(title);
+        }
     }
 
     fn resume(&self, left: bool) -> (u16, u16) {
@@ -421,6 +430,7 @@ impl<'a> Loop<'a> {
             cursor.is_some() && self.model.context() == Context::Terminal && !self.model.theme.depth().is_few();
         let facts = self.model.facts().filter(|_| typed_into);
         self.shell.shape_cursor(facts.map_or(0, |facts| facts.modes.cursor_shape));
+        self.shell.entitle(&view::outer_title(&self.model));
         let shown = self.model.shown();
         let wrote = self.display.show(buffer, links, cursor);
         if wrote {

@@ -243,6 +243,8 @@ pub struct Options {
     pub escape: Chord,
     /// Whether the mouse is listened to.
     pub mouse: bool,
+    /// Whether the terminal outside is given a title.
+    pub title: bool,
     /// How the terminal outside is asked for a notification.
     pub notifier: Notifier,
     /// What an earlier run has left.
@@ -260,6 +262,7 @@ impl Default for Options {
             keys: Keymap::default(),
             escape: Chord::default(),
             mouse: true,
+            title: false,
             notifier: Notifier::Silent,
             memory: Memory::default(),
             link: None,
@@ -275,6 +278,7 @@ impl fmt::Debug for Options {
             .field("keys", &self.keys)
             .field("escape", &self.escape)
             .field("mouse", &self.mouse)
+            .field("title", &self.title)
             .field("notifier", &self.notifier)
             .field("memory", &self.memory)
             .field("link", &self.link)

@@ -90,6 +90,8 @@ impl Shell for FakeShell {
 
     fn shape_cursor(&self, _shape: u8) {}
 
+    fn entitle(&self, _title: &str) {}
+
     fn resume(&self, _left: bool) -> (u16, u16) {
         self.resumed.fetch_add(1, Ordering::SeqCst);
         (100, 30)
