@@ -32,7 +32,9 @@ pub(super) fn title(
     row.put(line, rule).put(" ", theme.text());
     for (index, (text, style)) in parts.iter().enumerate() {
         let style = if index == 0 && active { theme.accent().add_modifier(Modifier::BOLD) } else { *style };
-        row.put(text, style);
+        if !row.words(text, style) {
+            break;
+        }
     }
     row.put(" ", theme.text());
     // The rule is drawn beside the text and not below it: text in the terminal's own colour would take the rule's.
