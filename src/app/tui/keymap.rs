@@ -18,6 +18,7 @@ pub(super) use bound::is_offered;
 pub use bound::{Bound, Clash, Keymap, Wish};
 pub(super) use chord::{is_chord, name_of, press_of};
 pub use key::{Key, NoKey};
+pub(super) use names::name_of as action_name;
 pub use names::{action_names, context_names, table_text, table_value};
 
 /// What the keys go to.

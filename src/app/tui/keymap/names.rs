@@ -88,7 +88,7 @@ pub fn context_names() -> &'static [(&'static str, Context)] {
 }
 
 /// Returns the name of an action.
-pub(super) fn name_of(action: Action) -> &'static str {
+pub(in super::super) fn name_of(action: Action) -> &'static str {
     ACTIONS.iter().find(|(_, other)| *other == action).map_or("leave", |(name, _)| name)
 }
 

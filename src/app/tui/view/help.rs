@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::super::glyph;
-use super::super::keymap::{Action, Bound, Context, MOUSE, name_of};
+use super::super::keymap::{Action, Bound, Context, MOUSE, action_name, name_of};
 use super::super::model::{Help, Model, has_words};
 use super::super::theme::{Tone, verdict_glyph, verdict_tone};
 use super::doc::{Doc, span, wrap};
@@ -43,6 +43,8 @@ struct Entry {
     word: String,
     verdict: Option<VerdictKind>,
     help: &'static str,
+    /// Found by, but not shown: the name that the configuration has for it.
+    name: &'static str,
 }
 
 /// Returns the title, with the filter.
@@ -61,7 +63,7 @@ pub(super) fn lines(model: &Model, help: &Help, width: u16) -> Vec<Line<'static>
     let words = help.words();
     for part in &mut parts {
         let heading = part.heading;
-        part.rows.retain(|row| has_words(&words, &row.keys, &[heading, &row.keys.join(" "), row.help].join(" ")));
+        part.rows.retain(|row| has_words(&words, &row.keys, &[heading, &row.word, row.help, row.name].join(" ")));
     }
     parts.retain(|part| !part.rows.is_empty());
     if parts.is_empty() {
@@ -135,6 +137,7 @@ fn parts(model: &Model, help: &Help) -> Vec<Part> {
         word: (*word).to_owned(),
         verdict: None,
         help,
+        name: "",
     };
     parts.push(Part { heading: "Mouse", is_here: false, rows: MOUSE.iter().map(named).collect() });
     parts.push(Part { heading: "Marks in the list", is_here: false, rows: MARKS.iter().map(named).collect() });
@@ -154,7 +157,7 @@ fn entry(model: &Model, bound: &Bound) -> Entry {
     } else {
         keys.join(" ")
     };
-    Entry { keys, word, verdict: None, help: bound.help }
+    Entry { keys, word, verdict: None, help: bound.help, name: action_name(bound.action) }
 }
 
 fn verdict(verdict: VerdictKind) -> Entry {
@@ -165,7 +168,7 @@ fn verdict(verdict: VerdictKind) -> Entry {
         VerdictKind::Unverifiable => "nobody can tell: neither signalled nor forgotten",
     };
     let word = format!("{} {}", verdict_glyph(verdict), verdict.name());
-    Entry { keys: Vec::new(), word, verdict: Some(verdict), help }
+    Entry { keys: Vec::new(), word, verdict: Some(verdict), help, name: "" }
 }
 
 /// Draws a part, with an empty line at its end.

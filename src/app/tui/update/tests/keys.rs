@@ -391,6 +391,8 @@ fn the_help_is_filtered_by_words() {
         text.contains("x                  stop the session") && !text.contains("KILL"),
         "one character is a key: {text}"
     );
+    bench.press("<Esc>/extend");
+    assert!(bench.draw().contains("let the session live longer"), "by its name in the configuration, too");
     bench.press("<Enter><Esc>");
     assert_eq!(bench.model.context(), Context::Help, "one step back");
     bench.press("/");
