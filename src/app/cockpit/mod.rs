@@ -79,8 +79,10 @@ struct Selected {
 
 /// Where the screen of a session comes from.
 enum Source {
-    /// A PTY of this run, or a log.
+    /// A PTY of this run.
     Own,
+    /// The end of a log: nobody is left who could be told of a size.
+    Log,
     /// A pane in tmux.
     Tmux(TmuxView),
     /// A PTY of another manager.
@@ -142,7 +144,7 @@ impl Cockpit for Bridge {
             && selected.session == session
         {
             match &mut selected.source {
-                Source::Own => {}
+                Source::Own | Source::Log => {}
                 Source::Tmux(view) => {
                     self.inner.runtime.answer(session);
                     return view.enter(&entered);
@@ -156,14 +158,23 @@ impl Cockpit for Bridge {
     }
 
     fn resize(&self, session: &str, rows: u16, cols: u16) {
-        if let Some(selected) = self.inner.selected().as_mut()
-            && selected.session == session
-            && let Source::Tmux(view) = &selected.source
-        {
-            if selected.keeps_size {
-                return;
+        let size = Size::clamped(rows, cols);
+        if let Some(selected) = self.inner.selected().as_mut().filter(|selected| selected.session == session) {
+            // What is left of a session is wrapped anew here: nobody is told.
+            let is_left = matches!(selected.source, Source::Log) || self.inner.runtime.is_over(session);
+            match &selected.source {
+                Source::Log | Source::Tmux(_) if is_left => {
+                    // One that is painted later takes its size from the view.
+                    let mut screen = selected.screen.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Source::Tmux(view) = &selected.source {
+                        view.wrap(size);
+                    }
+                    return screen.resize(size);
+                }
+                Source::Tmux(view) if !selected.keeps_size => return view.resize(size),
+                Source::Log | Source::Tmux(_) | Source::Remote(_) => return,
+                Source::Own => {}
             }
-            return view.resize(Size::clamped(rows, cols));
         }
         self.inner.runtime.resize_owned(session, rows, cols);
     }
@@ -326,7 +337,7 @@ impl Inner {
         let mut screen = Screen::new(Size::clamped(24, 80), HistoryLimit::default());
         screen.process(&bytes[bytes.len().saturating_sub(1 << 20)..]);
         let screen = Arc::new(Mutex::new(screen));
-        let selected = Selected { session: session.to_owned(), screen, source: Source::Own, keeps_size: true };
+        let selected = Selected { session: session.to_owned(), screen, source: Source::Log, keeps_size: false };
         self.install(selected, turn);
     }
 

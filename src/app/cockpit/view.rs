@@ -31,6 +31,8 @@ struct Shared {
     client: Mutex<Option<Client>>,
     /// The size of the view.
     wanted: Mutex<Option<Size>>,
+    /// The size that what is left of a session is wrapped to, whatever that of the window is.
+    wrapped: Mutex<Option<Size>>,
 }
 
 /// What a view watches.
@@ -54,7 +56,8 @@ impl TmuxView {
         let pause = NonZeroU32::new(PAUSE_AFTER_S).unwrap_or(NonZeroU32::MIN);
         let (mut client, ear) = attach(server, &pane.session, pause, runtime_dir)?;
         client.capture(pane.pane, HISTORY).map_err(TmuxError::Io)?;
-        let shared = Arc::new(Shared { client: Mutex::new(Some(client)), wanted: Mutex::new(None) });
+        let shared =
+            Arc::new(Shared { client: Mutex::new(Some(client)), wanted: Mutex::default(), wrapped: Mutex::default() });
         let place = Place { server: server.clone(), session: pane.session, pane: pane.pane, window: pane.window };
         let mut listener = Listener {
             ear,
@@ -80,9 +83,15 @@ impl TmuxView {
         }
     }
 
+    /// Has what is painted from now on wrapped anew, and leaves the window as it is.
+    pub(super) fn wrap(&self, size: Size) {
+        *self.shared.wrapped.lock().unwrap_or_else(PoisonError::into_inner) = Some(size);
+    }
+
     /// Gives the window another size, where no person is attached to it. The listener sees the new layout and
     /// captures anew.
     pub(super) fn resize(&self, size: Size) {
+        *self.shared.wrapped.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(size);
         self.shared.fit(&self.place);
     }
@@ -229,8 +238,11 @@ impl Listener {
 
     /// Paints what a capture says.
     fn redraw(&self, modes: &PaneModes, rows: &[Vec<u8>], lines: &[Vec<u8>]) {
-        let fresh = paint(modes, rows, lines);
+        let mut fresh = paint(modes, rows, lines);
         let mut screen = self.lock_screen();
+        if let Some(size) = *self.shared.wrapped.lock().unwrap_or_else(PoisonError::into_inner) {
+            fresh.resize(size);
+        }
         let generation = screen.generation();
         *screen = fresh;
         screen.outrun(generation);

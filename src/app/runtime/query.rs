@@ -472,13 +472,20 @@ impl super::Runtime {
         self.inner.lock().by_id.get(session).is_some_and(|session| session.tether().adoption.is_some())
     }
 
+    /// Tells whether a session has ended.
+    pub fn is_over(&self, session: &str) -> bool {
+        self.inner.lock().by_id.get(session).is_some_and(|session| session.phase().0.is_over())
+    }
+
     /// Gives the terminal of a PTY session of this run another size.
     pub fn resize_owned(&self, session: &str, rows: u16, cols: u16) {
         let session = self.inner.lock().by_id.get(session).cloned();
         if let Some(owned) = session.as_ref().and_then(|session| session.pty.as_ref()) {
             let size = Size::clamped(rows, cols);
-            // A terminal that is closed keeps its last size.
-            drop(owned.pty.resize(size));
+            // A terminal that is closed takes no size any more; what is left of it is wrapped anew.
+            if owned.pty.resize(size).is_err() {
+                owned.pty.screen().lock().unwrap_or_else(PoisonError::into_inner).resize(size);
+            }
         }
     }
 

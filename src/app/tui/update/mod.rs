@@ -315,8 +315,8 @@ impl Turn<'_> {
         if let Some(row) = model.current()
             && rows >= 1
             && cols >= 2
-            && !row.phase.is_over()
         {
+            // What a session has left is read as well: it is wrapped anew.
             let session = row.session.clone();
             if model.sized.insert(session.clone(), (rows, cols)) != Some((rows, cols)) {
                 self.effects.push(Effect::Resize { session, rows, cols });

@@ -6,6 +6,7 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModif
 
 use super::commands;
 use crate::app::command::{Answer, Command, OrphansRequest, ScreenText};
+use crate::app::contract::Phase;
 use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::{BINDINGS, Context, Keymap};
 use crate::app::tui::model::{Overlay, Pane};
@@ -400,6 +401,23 @@ fn the_help_is_filtered_by_words() {
     assert!(bench.draw().contains("/orphan"));
     bench.press("<Esc><Esc>");
     assert!(bench.model.overlays.is_empty() && lines(&mut bench, "│") == all);
+}
+
+/// What is left of a session is as wide as what shows it: a line that was longer is wrapped, and not cut.
+#[test]
+fn what_has_ended_has_the_size_of_its_pane() {
+    let mut bench = Bench::full(140, 40);
+    let mut rows = fixtures::sessions();
+    for row in &mut rows {
+        row.phase = Phase::Failed;
+    }
+    bench.send(UiEvent::Sessions(rows));
+    let sizes = |effects: Vec<Effect>| effects.into_iter().filter(|effect| matches!(effect, Effect::Resize { .. }));
+    let (rows, cols) = layout(&bench.model).terminal;
+    let expected = Effect::Resize { session: "serve-00000002".into(), rows, cols };
+    assert_eq!(sizes(bench.press("j")).collect::<Vec<_>>(), [expected]);
+    assert_eq!(sizes(bench.press("kj")).count(), 0, "once");
+    assert_eq!(sizes(bench.press("z")).count(), 1);
 }
 
 #[test]
