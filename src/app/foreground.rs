@@ -71,7 +71,7 @@ fn type_keys(runtime: &Runtime, session: &str, done: &AtomicBool) {
             continue;
         }
         match stdin.read(&mut buffer) {
-            Ok(length) if length > 0 => drop(runtime.type_bytes(session, buffer[..length].to_vec())),
+            Ok(length) if length > 0 => _ = runtime.type_bytes(session, || buffer[..length].to_vec()),
             Ok(_) | Err(_) => return,
         }
     }

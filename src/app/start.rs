@@ -245,6 +245,8 @@ fn show(
     let has_notify_send = config::find_program("notify-send", std::env::var_os("PATH").as_deref()).is_some();
     let theme = Theme::resolve(&wishes, variable);
     let notifier = Notifier::resolve(ui.notify, variable, has_notify_send);
+    // The console of Linux knows no titles, and prints what it does not know.
+    let title = ui.title && !matches!(variable("TERM").as_deref(), None | Some("" | "dumb" | "linux"));
     let (sender, events) = channel();
     let bridge_notes = sender.clone();
     let bridge = Bridge::new(runtime.clone(), sender.clone());
@@ -278,8 +280,8 @@ fn show(
         bridge_notes.send(UiEvent::Note(note)).ok();
         Memory::default()
     });
-    let options =
-        Options { theme, keys, escape: ui.escape, mouse: true, notifier, memory, link, on_stuck: Some(on_stuck) };
+    let (escape, on_stuck) = (ui.escape, Some(on_stuck));
+    let options = Options { theme, keys, escape, mouse: true, title, notifier, memory, link, on_stuck };
     let outcome = tui::run(&bridge, events, sender, options)
         .map_err(|error| AppError::new(ErrorKind::Io, format!("the screen ended: {error}")));
     if let Ok(outcome) = outcome {

@@ -458,6 +458,21 @@ impl History {
         (0, 0)
     }
 
+    /// Returns of each row how many columns of its line it holds, where the next row carries the line on.
+    pub(crate) fn wrapped_rows(&self) -> Vec<Option<u16>> {
+        let mut rows = Vec::with_capacity(self.rows);
+        let mut skip = self.gone;
+        for page in self.full.iter().chain([&self.page]) {
+            for view in (skip..page.lines.len()).map(|index| page.view(index)) {
+                let goes_on = |nth| nth + 1 < view.rows || view.joined;
+                let columns = |nth| goes_on(nth).then(|| view.visit_row(nth, self.width, &mut |_, _, _, _| {}));
+                rows.extend((0..view.rows).map(columns));
+            }
+            skip = 0;
+        }
+        rows
+    }
+
     /// Appends all lines to `out`, each without trailing blanks; the last only if it is ended. Returns the
     /// text of a last line that is open.
     pub(crate) fn logical_lines(&self, out: &mut Vec<String>) -> Option<String> {

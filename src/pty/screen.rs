@@ -16,6 +16,7 @@ mod links;
 mod read;
 mod reflow;
 mod scan;
+mod wraps;
 
 use std::cell::Cell;
 use std::ops::Range;

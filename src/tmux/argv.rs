@@ -187,6 +187,26 @@ pub fn send_keys(pane: PaneId, keys: &[Key]) -> Vec<OsString> {
     argv
 }
 
+/// Returns the name of the buffer that a paste of this process into a pane goes through: those of two neither mix nor
+/// meet.
+pub fn paste_buffer(pid: u32, pane: PaneId) -> String {
+    format!("cookbook-tui-{pid}-{}", pane.to_string().trim_start_matches('%'))
+}
+
+/// The commands that paste what the client reads from its standard input, in brackets where the program of the pane has
+/// asked for them, and forget it.
+pub fn paste(pane: PaneId, buffer: &str) -> Vec<OsString> {
+    let mut argv = before_input(pane);
+    argv.extend(words(["load-buffer", "-b", buffer, "-", ";"]));
+    argv.extend(words(["paste-buffer", "-p", "-r", "-d", "-b", buffer, "-t", &pane.to_string()]));
+    argv
+}
+
+/// `delete-buffer`.
+pub fn delete_buffer(buffer: &str) -> Vec<OsString> {
+    words(["delete-buffer", "-b", buffer])
+}
+
 /// The commands that type a text, one call of tmux for each item. Printable ASCII goes as it is (`-l`), and
 /// everything else byte by byte: tmux leaves out characters that it has no width for.
 pub fn send_text(pane: PaneId, text: &str) -> Vec<Vec<OsString>> {
@@ -417,6 +437,15 @@ mod tests {
         let keys = super::super::keys::parse_all(["C-c", ";"]).unwrap();
         check(&send_keys(PANE, &keys), &format!("{BEFORE}|send-keys|-t|%3|--|C-c|\\;"));
         assert_eq!(send_text(PANE, ""), Vec::<Vec<OsString>>::new());
+    }
+
+    #[test]
+    fn a_paste_comes_by_standard_input() {
+        let buffer = paste_buffer(42, PANE);
+        let paste = paste(PANE, &buffer);
+        let name = "cookbook-tui-42-3";
+        check(&paste, &format!("{BEFORE}|load-buffer|-b|{name}|-|;|paste-buffer|-p|-r|-d|-b|{name}|-t|%3"));
+        check(&delete_buffer(&buffer), &format!("delete-buffer|-b|{name}"));
     }
 
     #[test]

@@ -139,9 +139,9 @@ impl Client {
         self.say(&format!("refresh-client -A '{pane}:continue'\n"))
     }
 
-    /// Asks for a pane as it is: two replies come, one after the other. The first is the one that
+    /// Asks for a pane as it is: three replies come, one after the other. The first is the one that
     /// [`super::parse::PaneModes::parse`] reads; the second is the history and the screen, with escape sequences, one line for
-    /// each row.
+    /// each row; the third is the same with rows in one that tmux has wrapped, or once had.
     ///
     /// # Errors
     /// As [`Self::type_bytes`].
@@ -252,30 +252,33 @@ fn typing(pane: PaneId, bytes: &[u8]) -> String {
     commands
 }
 
-/// The buffer that a paste goes through; it is gone with it.
-const BUFFER: &str = "cookbook-tui-paste";
-
 /// The commands that paste a text. Three octal digits for each byte need no other quoting in any version.
 fn pasting(pane: PaneId, text: &[u8]) -> String {
     use std::fmt::Write as _;
 
+    let buffer = argv::paste_buffer(std::process::id(), pane);
     let mut commands = String::new();
     for (index, chunk) in text.chunks(CHUNK).enumerate() {
         let more = if index == 0 { "" } else { "-a " };
-        let _ = write!(commands, "set-buffer {more}-b {BUFFER} \"");
+        let _ = write!(commands, "set-buffer {more}-b {buffer} \"");
         for byte in chunk {
             let _ = write!(commands, "\\{byte:03o}");
         }
         commands.push_str("\"\n");
     }
-    let _ = write!(commands, "copy-mode -q -t {pane}\npaste-buffer -p -r -d -b {BUFFER} -t {pane}\n");
+    let _ = write!(
+        commands,
+        "copy-mode -q -t {pane}\npaste-buffer -p -r -b {buffer} -t {pane}\ndelete-buffer -b {buffer}\n"
+    );
     commands
 }
 
 fn capturing(pane: PaneId, history: u32) -> String {
-    let capture = argv::capture_pane(pane, Capture { history, escapes: true, joined: false });
-    let capture: Vec<_> = capture.iter().map(|word| word.to_string_lossy()).collect();
-    format!("display-message -p -t {pane} '{MODES_FORMAT}'\n{}\n", capture.join(" "))
+    let capture = |joined| {
+        let capture = argv::capture_pane(pane, Capture { history, escapes: true, joined });
+        capture.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    };
+    format!("display-message -p -t {pane} '{MODES_FORMAT}'\n{}\n{}\n", capture(false), capture(true))
 }
 
 #[cfg(test)]
@@ -283,8 +286,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_capture_is_two_commands() {
-        let expected = format!("display-message -p -t %3 '{MODES_FORMAT}'\ncapture-pane -p -t %3 -e -S -9\n");
+    fn a_capture_is_three_commands() {
+        let expected = format!(
+            "display-message -p -t %3 '{MODES_FORMAT}'\ncapture-pane -p -t %3 -e -S -9\ncapture-pane -p -t %3 -e -J -S -9\n"
+        );
         assert_eq!(capturing(PaneId::new(3), 9), expected);
         assert!(!MODES_FORMAT.contains(['\'', '\n']));
     }

@@ -14,7 +14,7 @@ use super::control::{Client, Ear, Heard, attach};
 use super::decoder::{Notification, Reply};
 use super::parse::{Created, PaneModes};
 use super::rig::{Rig, eventually, read, signal};
-use super::{PaneId, SessionId};
+use super::{PaneId, SessionId, TmuxError};
 
 const OUTPUT: Follow = Follow::Output { pause_after_s: NonZeroU32::MIN };
 
@@ -331,13 +331,31 @@ fn a_paste_is_bracketed_where_its_program_has_asked_before() {
         eventually("it is ready", || {
             rig.tmux(&["capture-pane", "-p", "-t", &created.pane.to_string()]).1.contains("ready")
         });
+        let around = |side: &[u8]| if wants { side.to_vec() } else { Vec::new() };
+        let once = [around(b"\x1b[200~"), text.clone(), around(b"\x1b[201~")].concat();
+        // Somebody who does not look.
+        rig.server.paste(&created.pane, std::str::from_utf8(&text).unwrap()).unwrap();
+        eventually("the paste", || read(&file).len() >= once.len());
         // Only now somebody looks.
         let (mut client, _ear) = attached(&rig, &created);
         client.paste(created.pane, &text).unwrap();
-        let around = |side: &[u8]| if wants { side.to_vec() } else { Vec::new() };
-        let expected = [around(b"\x1b[200~"), text.clone(), around(b"\x1b[201~")].concat();
-        eventually("the paste", || read(&file).len() >= expected.len());
+        let expected = [once.clone(), once].concat();
+        eventually("the second", || read(&file).len() >= expected.len());
         assert_eq!(read(&file).escape_ascii().to_string(), expected.escape_ascii().to_string());
-        assert!(!rig.tmux(&["list-buffers"]).1.contains("cookbook"), "no buffer is left");
+        eventually("no buffer is left", || !rig.tmux(&["list-buffers"]).1.contains("cookbook"));
     }
+}
+
+/// What a pane does not take is not left in a buffer.
+#[test]
+fn a_paste_that_nobody_takes_leaves_nothing() {
+    let rig = Rig::new();
+    let created = rig.sh("one", "exec sleep 1000", &[]);
+    let gone = PaneId::new(4242);
+    assert!(matches!(rig.server.paste(&gone, "text"), Err(TmuxError::NoPane(_))));
+    assert!(!rig.tmux(&["list-buffers"]).1.contains("cookbook"));
+    let (mut client, _ear) = attached(&rig, &created);
+    client.paste(gone, b"text").unwrap();
+    client.paste(created.pane, b"text").unwrap();
+    eventually("no buffer is left", || !rig.tmux(&["list-buffers"]).1.contains("cookbook"));
 }

@@ -118,7 +118,7 @@ pub struct PaneRow {
 
 /// What an emulator has to know of a pane besides its contents.
 #[expect(clippy::struct_excessive_bools, reason = "independent modes of a terminal")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PaneModes {
     /// Columns.
     pub width: u16,

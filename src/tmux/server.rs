@@ -112,7 +112,7 @@ impl Server {
     /// # Errors
     /// [`TmuxError::TooOld`] before 3.2, [`TmuxError::NotInstalled`].
     pub fn version(&self) -> Result<Version, TmuxError> {
-        let output = self.run(vec![self.program.clone(), "-V".into()], "-V")?;
+        let output = self.run(vec![self.program.clone(), "-V".into()], None, "-V")?;
         let version = Version::parse(&String::from_utf8_lossy(&output.stdout))?;
         if version.is_supported() { Ok(version) } else { Err(TmuxError::TooOld { version }) }
     }
@@ -313,6 +313,18 @@ impl Server {
         argv::send_text(*pane, text).into_iter().try_for_each(|argv| self.input(*pane, argv))
     }
 
+    /// Pastes a text, in brackets where the program of the pane has asked for them: only the server knows that for sure.
+    pub fn paste(&self, pane: &PaneId, text: &str) -> Result<(), TmuxError> {
+        let buffer = argv::paste_buffer(std::process::id(), *pane);
+        let pasted = self.ask(argv::paste(*pane, &buffer), Some(text.as_bytes()), false);
+        let pasted = pasted.and_then(|answer| may_type(*pane, &answer));
+        if pasted.is_err() {
+            // What nobody took is not left lying about.
+            drop(self.call(argv::delete_buffer(&buffer)));
+        }
+        pasted
+    }
+
     /// Types keys.
     pub fn send_keys(&self, pane: &PaneId, keys: &[Key]) -> Result<(), TmuxError> {
         if keys.is_empty() { Ok(()) } else { self.input(*pane, argv::send_keys(*pane, keys)) }
@@ -387,11 +399,7 @@ impl Server {
     }
 
     fn input(&self, pane: PaneId, argv: Vec<OsString>) -> Result<(), TmuxError> {
-        match parse::before_input(&self.call(argv)?)? {
-            (true, _) => Err(TmuxError::PaneDead(pane)),
-            (_, true) => Err(TmuxError::InputOff(pane)),
-            (false, false) => Ok(()),
-        }
+        may_type(pane, &self.call(argv)?)
     }
 
     fn call(&self, command: Vec<OsString>) -> Result<Vec<u8>, TmuxError> {
@@ -411,9 +419,13 @@ impl Server {
     }
 
     fn call_with(&self, command: Vec<OsString>, may_start_server: bool) -> Result<Vec<u8>, TmuxError> {
+        self.ask(command, None, may_start_server)
+    }
+
+    fn ask(&self, command: Vec<OsString>, stdin: Option<&[u8]>, may_start_server: bool) -> Result<Vec<u8>, TmuxError> {
         let shown = argv::shown(&command);
         let asked = command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let output = self.run(self.argv(command, may_start_server), &asked)?;
+        let output = self.run(self.argv(command, may_start_server), stdin, &asked)?;
         if output.status.success() {
             return Ok(output.stdout);
         }
@@ -445,8 +457,8 @@ impl Server {
         }
     }
 
-    fn run(&self, argv: Vec<OsString>, asked: &str) -> Result<Output, TmuxError> {
-        spawn::run(&self.spec(argv), None, DEADLINE).map_err(|error| {
+    fn run(&self, argv: Vec<OsString>, stdin: Option<&[u8]>, asked: &str) -> Result<Output, TmuxError> {
+        spawn::run(&self.spec(argv), stdin, DEADLINE).map_err(|error| {
             if error.kind() == io::ErrorKind::TimedOut {
                 TmuxError::Timeout { asked: asked.to_owned(), stopped: self.stopped() }
             } else if error.kind() == io::ErrorKind::NotFound {
@@ -455,6 +467,15 @@ impl Server {
                 TmuxError::Io(error)
             }
         })
+    }
+}
+
+/// Reads what a pane said before something was typed into it.
+fn may_type(pane: PaneId, said: &[u8]) -> Result<(), TmuxError> {
+    match parse::before_input(said)? {
+        (true, _) => Err(TmuxError::PaneDead(pane)),
+        (_, true) => Err(TmuxError::InputOff(pane)),
+        (false, false) => Ok(()),
     }
 }
 

@@ -104,3 +104,35 @@ fn dragging_the_mouse_copies() {
     mouse(0, column + 5, 'm');
     await_clipboard(&terminal, "all-42");
 }
+
+/// What a session in tmux has left is seen whole, however wide its window was, and a line of it copied as one.
+#[test]
+fn what_is_left_in_tmux_is_wrapped_and_copied_as_a_line() {
+    let terminal = Terminal::new(140, 40);
+    terminal.tmux(&["set-option", "-s", "set-clipboard", "on"]);
+    let text = format!("begins {}界面 ends", "with words ".repeat(10));
+    let program = format!(
+        "{} --state-dir {} --tmux-socket {}o",
+        env!("CARGO_BIN_EXE_cookbook-tui"),
+        terminal.state().display(),
+        terminal.socket
+    );
+    // As wide as this terminal: wider than the pane that shows it.
+    terminal.line(&format!("{program} launch --host tmux --kind serve --name left -- sh -c 'echo {text}; exit 3'"));
+    terminal.await_text("serve-");
+    terminal.start_to("exit 3");
+    terminal.await_that("the end of the line", |shown| shown.contains("│begins with") && shown.contains("界面 ends"));
+    assert!(!terminal.text().contains(&text), "it is wrapped:\n{}", terminal.text());
+    terminal.key("[");
+    terminal.await_text("paused");
+    terminal.key("/");
+    terminal.tmux(&["send-keys", "-l", "begins"]);
+    terminal.await_text("1 of 1");
+    terminal.key("Enter");
+    terminal.key("V");
+    terminal.key("y");
+    await_clipboard(&terminal, &text);
+    terminal.key("q");
+    terminal.await_text("prompt>");
+    terminal.assert_restored();
+}

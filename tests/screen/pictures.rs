@@ -170,7 +170,9 @@ fn check(wanted: &Wanted) {
     terminal.key("Tab");
     for (text, offered) in [("llama-ser", "llama-server"), ("-m sm", "small-3b-q4.gguf")] {
         terminal.tmux(&["send-keys", "-l", "--", text]);
-        // Offered below the line, and then taken into it. Servers of others may be listed beside the form.
+        // Offered below the line, and then taken into it. Servers of others may be listed beside the form, and a recipe of
+        // that name is offered before the line has the keys.
+        terminal.await_that(text, |shown| shown.lines().any(|line| line.contains("command") && line.contains(text)));
         let is_offer = |part: &str| part.starts_with("     ") && part.trim_start().starts_with(offered);
         terminal.await_that(offered, |shown| shown.lines().any(|line| line.split('\u{2502}').any(is_offer)));
         terminal.key("Right");

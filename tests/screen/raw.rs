@@ -27,6 +27,7 @@ fn strange(bytes: &[u8]) -> Vec<String> {
             let is_ours = match sequence.chars().next_back() {
                 Some('m') => !sequence[2..sequence.len() - 1].split(';').any(|number| number == "31"),
                 Some('H' | 'J' | 'h' | 'l' | 'u' | 'q' | 'c' | 'n' | 'p') => true,
+                Some('t') => matches!(sequence, "\x1b[22;0t" | "\x1b[23;0t"),
                 _ => false,
             };
             if !is_ours {
@@ -35,7 +36,12 @@ fn strange(bytes: &[u8]) -> Vec<String> {
             end
         } else if rest.starts_with("\x1b]") {
             let end = rest.find(['\x07', '\\']).map_or(rest.len(), |end| end + 1);
-            if !["\x1b]8;", "\x1b]11;?", "\x1b]9;", "\x1b]777;", "\x1b]99;"].iter().any(|begin| rest.starts_with(begin))
+            let is_title = rest[..end].strip_prefix("\x1b]2;cookbook-tui").and_then(|rest| rest.strip_suffix('\x07'));
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | ',' | ' ');
+            if !is_title.is_some_and(|rest| rest.chars().all(is_plain))
+                && !["\x1b]8;", "\x1b]11;?", "\x1b]9;", "\x1b]777;", "\x1b]99;"]
+                    .iter()
+                    .any(|begin| rest.starts_with(begin))
             {
                 found.push(rest[..end].to_owned());
             }
@@ -62,7 +68,18 @@ fn assert_clean(outside: &Outside, what: &str) {
 #[test]
 fn what_is_strange_is_found() {
     assert_eq!(strange(b"\x1b[?2026h\x1b[1;2Hab\x1b[0;1;38;5;1mc\x1b]8;id=1;https://a\x1b\\d"), [""; 0]);
-    for evil in ["\u{9b}31m", "\x1b[31m", "\x1b]0;T\x07", "\u{202e}", "\x07", "\x1bc", "\x1b[5n\x1b[2S"] {
+    assert_eq!(strange(b"\x1b[22;0t\x1b]2;cookbook-tui: 1 running, 2 want you\x07"), [""; 0]);
+    for evil in [
+        "\u{9b}31m",
+        "\x1b[31m",
+        "\x1b[21t",
+        "\x1b]0;T\x07",
+        "\x1b]2;cookbook-tui(\x07",
+        "\u{202e}",
+        "\x07",
+        "\x1bc",
+        "\x1b[5n\x1b[2S",
+    ] {
         assert_eq!(strange(evil.as_bytes()).len(), 1, "{evil:?}");
     }
 }
@@ -165,4 +182,38 @@ fn without_tmux_sessions_live_in_ptys() {
     outside.await_that("the end of typing", |outside| !outside.text().contains("TYPING"));
     assert!(outside.text().contains("pty"), "{}", outside.text());
     outside.leave();
+}
+
+/// The terminal outside says what runs, and has its own title back whenever the screen is not on it.
+#[test]
+fn the_title_of_the_terminal_is_lent() {
+    let mut outside = Outside::new(true);
+    outside.start_shell();
+    outside.await_that("its title", |outside| !outside.places(b"\x1b]2;cookbook-tui: 1 running\x07").is_empty());
+    let before = outside.places(b"\x1b]2;");
+    outside.press("echo said\r");
+    outside.await_text("said");
+    outside.press("\x1c");
+    outside.await_text("start");
+    assert_eq!(outside.places(b"\x1b]2;"), before, "it is set when it changes, and then only");
+    outside.leave();
+    let (kept, back) = (outside.places(b"\x1b[22;0t"), outside.places(b"\x1b[23;0t"));
+    assert_eq!((kept.len(), back.len()), (1, 1));
+    let titles = outside.places(b"\x1b]2;");
+    assert!(titles.iter().all(|title| kept[0] < *title && *title < back[0]), "{kept:?} {titles:?} {back:?}");
+}
+
+#[test]
+fn a_title_can_be_left_out() {
+    for (term, setting) in [("xterm-256color", "false"), ("linux", "true")] {
+        let mut outside = Outside::with(true, |command, folder| {
+            fs::create_dir_all(folder.join("c/cookbook-tui")).unwrap();
+            fs::write(folder.join("c/cookbook-tui/config.toml"), format!("[ui]\ntitle = {setting}\n")).unwrap();
+            command.env("TERM", term);
+        });
+        outside.await_text("No sessions yet");
+        outside.leave();
+        let places = [outside.places(b"\x1b]2;"), outside.places(b"\x1b[22;0t")].concat();
+        assert!(places.is_empty(), "{term}: {places:?}");
+    }
 }

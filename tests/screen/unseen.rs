@@ -51,11 +51,12 @@ fn a_stop_that_is_held_goes_on_when_the_screen_goes() {
     terminal.assert_restored();
 }
 
-/// Writes what it reads into a file, and rings and prints when a file appears.
+/// Writes what it reads into a file, and rings and prints when a file appears. All but `two` want brackets around a paste.
 fn launch(terminal: &Terminal, name: &str) {
     let place = terminal.folder.path().display();
+    let ask = if name == "two" { "" } else { "printf '\\033[?2004h'; " };
     let line = format!(
-        "(while [ ! -e {place}/{name}.ring ]; do sleep 0.1; done; printf '\\a'; echo rang) & echo {name}; exec cat > {place}/{name}.got"
+        "(while [ ! -e {place}/{name}.ring ]; do sleep 0.1; done; printf '\\a'; echo rang) & {ask}echo {name}; exec cat > {place}/{name}.got"
     );
     let own = format!("{}o", terminal.socket);
     let launched = std::process::Command::new(env!("CARGO_BIN_EXE_cookbook-tui"))
@@ -104,6 +105,17 @@ fn what_nobody_saw_is_marked_typed_into_together_and_remembered() {
     terminal.line("to all of you");
     for name in names {
         await_file(&place.join(format!("{name}.got")), "to all of you");
+    }
+    // Whether brackets are wanted is known to tmux, also of those that nobody looks at.
+    terminal.tmux(&["set-buffer", "pasted to all\n"]);
+    terminal.tmux(&["paste-buffer", "-p"]);
+    terminal.key("Enter");
+    for (name, wanted) in [
+        ("one", "\x1b[200~pasted to all\n\x1b[201~\n"),
+        ("two", "you\npasted to all\n\n"),
+        ("three", "\x1b[200~pasted to all\n\x1b[201~\n"),
+    ] {
+        await_file(&place.join(format!("{name}.got")), wanted);
     }
     terminal.key("C-\\");
     terminal.await_text("the broadcast has ended");

@@ -167,7 +167,7 @@ impl Walk {
             std::thread::sleep(Duration::from_millis(150));
             self.press("?");
             for _ in 0..20 {
-                if self.terminal.text().contains("\u{2500} Keys ") {
+                if self.terminal.text().contains("\u{2500} Keys: ") {
                     return self.press("q");
                 }
                 std::thread::sleep(Duration::from_millis(100));

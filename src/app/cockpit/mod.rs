@@ -3,6 +3,7 @@
 //!
 //! No method waits: the loop of the screen calls them between two frames.
 
+mod capture;
 mod remote;
 mod view;
 
@@ -21,7 +22,7 @@ use super::error::{AppError, ErrorKind};
 use super::runtime::Runtime;
 use super::runtime::others::Watched;
 use super::runtime::query::SeenRecipes;
-use super::tui::{Cockpit, Memory, Ticket, UiEvent, desktop};
+use super::tui::{Cockpit, Entered, Memory, Ticket, UiEvent, desktop};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::pty::screen::{HistoryLimit, Screen, Size};
 use remote::{Heard, Remote};
@@ -62,7 +63,7 @@ struct Inner {
     /// What the next run is to remember.
     memory: Mutex<Option<Memory>>,
     /// Who types into sessions that are not looked at: each in its own order.
-    typists: Mutex<BTreeMap<String, Sender<Vec<u8>>>>,
+    typists: Mutex<BTreeMap<String, Sender<Entered>>>,
     /// Selections that are being left or made.
     letting_go: AtomicU64,
 }
@@ -78,8 +79,10 @@ struct Selected {
 
 /// Where the screen of a session comes from.
 enum Source {
-    /// A PTY of this run, or a log.
+    /// A PTY of this run.
     Own,
+    /// The end of a log: nobody is left who could be told of a size.
+    Log,
     /// A pane in tmux.
     Tmux(TmuxView),
     /// A PTY of another manager.
@@ -136,33 +139,42 @@ impl Cockpit for Bridge {
         }
     }
 
-    fn input(&self, session: &str, bytes: Vec<u8>) {
+    fn input(&self, session: &str, entered: Entered) {
         if let Some(selected) = self.inner.selected().as_mut()
             && selected.session == session
         {
             match &mut selected.source {
-                Source::Own => {}
+                Source::Own | Source::Log => {}
                 Source::Tmux(view) => {
                     self.inner.runtime.answer(session);
-                    return view.type_bytes(&bytes);
+                    return view.enter(&entered);
                 }
-                Source::Remote(remote) => return remote.type_bytes(bytes),
+                Source::Remote(remote) => return remote.type_bytes(entered.bytes()),
             }
         }
-        if let Some(bytes) = self.inner.runtime.type_bytes(session, bytes) {
-            self.inner.type_elsewhere(session, bytes);
+        if !self.inner.runtime.type_bytes(session, || entered.bytes()) {
+            self.inner.type_elsewhere(session, entered);
         }
     }
 
     fn resize(&self, session: &str, rows: u16, cols: u16) {
-        if let Some(selected) = self.inner.selected().as_mut()
-            && selected.session == session
-            && let Source::Tmux(view) = &selected.source
-        {
-            if selected.keeps_size {
-                return;
+        let size = Size::clamped(rows, cols);
+        if let Some(selected) = self.inner.selected().as_mut().filter(|selected| selected.session == session) {
+            // What is left of a session is wrapped anew here: nobody is told.
+            let is_left = matches!(selected.source, Source::Log) || self.inner.runtime.is_over(session);
+            match &selected.source {
+                Source::Log | Source::Tmux(_) if is_left => {
+                    // One that is painted later takes its size from the view.
+                    let mut screen = selected.screen.lock().unwrap_or_else(PoisonError::into_inner);
+                    if let Source::Tmux(view) = &selected.source {
+                        view.wrap(size);
+                    }
+                    return screen.resize(size);
+                }
+                Source::Tmux(view) if !selected.keeps_size => return view.resize(size),
+                Source::Log | Source::Tmux(_) | Source::Remote(_) => return,
+                Source::Own => {}
             }
-            return view.resize(Size::clamped(rows, cols));
         }
         self.inner.runtime.resize_owned(session, rows, cols);
     }
@@ -228,27 +240,34 @@ impl Inner {
 
     /// Types into a session in tmux, or of another manager, that is not looked at: one after the other, and off the loop
     /// of the screen.
-    fn type_elsewhere(self: &Arc<Self>, session: &str, bytes: Vec<u8>) {
+    fn type_elsewhere(self: &Arc<Self>, session: &str, entered: Entered) {
         let mut typists = self.typists.lock().unwrap_or_else(PoisonError::into_inner);
         let typist = typists.entry(session.to_owned()).or_insert_with(|| {
-            let (sender, typed) = channel::<Vec<u8>>();
+            let (sender, typed) = channel::<Entered>();
             let (inner, session) = (Arc::clone(self), session.to_owned());
             // Where the system refuses another thread, the receiver is gone, and nothing is typed.
             std::thread::Builder::new().spawn(move || inner.type_on(&session, &typed)).ok();
             sender
         });
-        if typist.send(bytes).is_err() {
+        if typist.send(entered).is_err() {
             typists.remove(session);
         }
     }
 
-    fn type_on(&self, session: &str, typed: &Receiver<Vec<u8>>) {
-        while let Ok(mut bytes) = typed.recv_timeout(TYPIST) {
-            bytes.extend(typed.try_iter().flatten());
-            let text = Some(String::from_utf8_lossy(&bytes).into_owned());
-            let send = Command::Send { session: session.to_owned(), text, keys: None };
-            if let Err(error) = self.runtime.execute(&send) {
-                return self.tell(UiEvent::Note(error.message));
+    fn type_on(&self, session: &str, typed: &Receiver<Entered>) {
+        while let Ok(first) = typed.recv_timeout(TYPIST) {
+            for entered in joined(std::iter::once(first).chain(typed.try_iter())) {
+                let done = match entered {
+                    Entered::Paste(paste) => self.runtime.paste(session, &paste.text),
+                    Entered::Bytes(bytes) => {
+                        let text = Some(String::from_utf8_lossy(&bytes).into_owned());
+                        let send = Command::Send { session: session.to_owned(), text, keys: None };
+                        self.runtime.execute(&send).map(drop)
+                    }
+                };
+                if let Err(error) = done {
+                    return self.tell(UiEvent::Note(error.message));
+                }
             }
         }
     }
@@ -316,7 +335,7 @@ impl Inner {
         let Ok(path) = self.runtime.log_path(session) else { return };
         let Ok(screen) = crate::pty::painted_log(&path) else { return };
         let screen = Arc::new(Mutex::new(screen));
-        let selected = Selected { session: session.to_owned(), screen, source: Source::Own, keeps_size: true };
+        let selected = Selected { session: session.to_owned(), screen, source: Source::Log, keeps_size: false };
         self.install(selected, turn);
     }
 
@@ -338,6 +357,18 @@ impl Inner {
     fn selected_session(&self) -> Option<String> {
         self.selected().as_ref().map(|selected| selected.session.clone())
     }
+}
+
+/// Makes one of bytes that follow each other.
+fn joined(entered: impl Iterator<Item = Entered>) -> Vec<Entered> {
+    let mut all = Vec::new();
+    for one in entered {
+        match (all.last_mut(), one) {
+            (Some(Entered::Bytes(bytes)), Entered::Bytes(more)) => bytes.extend(more),
+            (_, one) => all.push(one),
+        }
+    }
+    all
 }
 
 fn forward_events(inner: &Arc<Inner>) {
@@ -467,4 +498,19 @@ fn announce_screens(inner: &Arc<Inner>) {
             }
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::tui::Paste;
+
+    #[test]
+    fn a_paste_stays_one_among_keys() {
+        let keys = |text: &str| Entered::Bytes(text.as_bytes().to_vec());
+        let paste = |text: &str| Entered::Paste(Paste { text: text.to_owned(), bracketed: false });
+        let entered = [keys("a"), keys("b"), paste("c"), paste("d"), keys("e"), keys("f")];
+        assert_eq!(joined(entered.into_iter()), [keys("ab"), paste("c"), paste("d"), keys("ef")]);
+        assert_eq!(joined(std::iter::empty()), []);
+    }
 }

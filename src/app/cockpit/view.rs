@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::pty::screen::{HistoryLimit, Notice, Screen, Size};
+use super::super::tui::Entered;
+use super::capture::paint;
+use crate::pty::screen::{Notice, Screen, Size};
 use crate::tmux::control::{Client, Ear, Heard, attach};
 use crate::tmux::decoder::Notification;
 use crate::tmux::parse::{PaneModes, PaneRow};
@@ -29,6 +31,8 @@ struct Shared {
     client: Mutex<Option<Client>>,
     /// The size of the view.
     wanted: Mutex<Option<Size>>,
+    /// The size that what is left of a session is wrapped to, whatever that of the window is.
+    wrapped: Mutex<Option<Size>>,
 }
 
 /// What a view watches.
@@ -39,10 +43,6 @@ struct Place {
     pane: PaneId,
     window: WindowId,
 }
-
-/// What stands around a paste, as the screen hands it on.
-const PASTE_BEGIN: &[u8] = b"\x1b[200~";
-const PASTE_END: &[u8] = b"\x1b[201~";
 
 impl TmuxView {
     /// Attaches to a pane's session; `screen` shows the pane from then on, and `changed` is called whenever
@@ -56,7 +56,8 @@ impl TmuxView {
         let pause = NonZeroU32::new(PAUSE_AFTER_S).unwrap_or(NonZeroU32::MIN);
         let (mut client, ear) = attach(server, &pane.session, pause, runtime_dir)?;
         client.capture(pane.pane, HISTORY).map_err(TmuxError::Io)?;
-        let shared = Arc::new(Shared { client: Mutex::new(Some(client)), wanted: Mutex::new(None) });
+        let shared =
+            Arc::new(Shared { client: Mutex::new(Some(client)), wanted: Mutex::default(), wrapped: Mutex::default() });
         let place = Place { server: server.clone(), session: pane.session, pane: pane.pane, window: pane.window };
         let mut listener = Listener {
             ear,
@@ -65,27 +66,32 @@ impl TmuxView {
             pane: pane.pane,
             screen,
             captures: true,
-            modes: None,
+            half: Half::Nothing,
         };
         std::thread::spawn(move || listener.run(&changed));
         Ok(Self { shared, place })
     }
 
-    pub(super) fn type_bytes(&mut self, bytes: &[u8]) {
-        let pasted = bytes.strip_prefix(PASTE_BEGIN).and_then(|rest| rest.strip_suffix(PASTE_END));
+    /// Types or pastes. Whether the program wants brackets around a paste is left to tmux.
+    pub(super) fn enter(&mut self, entered: &Entered) {
         if let Some(client) = self.shared.lock().as_mut() {
             // A server that takes nothing more has a mebibyte to read first.
-            drop(match pasted {
-                Some(text) if !text.is_empty() => client.paste(self.place.pane, text),
-                Some(_) => Ok(()),
-                None => client.type_bytes(self.place.pane, bytes),
+            drop(match entered {
+                Entered::Paste(paste) => client.paste(self.place.pane, paste.text.as_bytes()),
+                Entered::Bytes(bytes) => client.type_bytes(self.place.pane, bytes),
             });
         }
+    }
+
+    /// Has what is painted from now on wrapped anew, and leaves the window as it is.
+    pub(super) fn wrap(&self, size: Size) {
+        *self.shared.wrapped.lock().unwrap_or_else(PoisonError::into_inner) = Some(size);
     }
 
     /// Gives the window another size, where no person is attached to it. The listener sees the new layout and
     /// captures anew.
     pub(super) fn resize(&self, size: Size) {
+        *self.shared.wrapped.lock().unwrap_or_else(PoisonError::into_inner) = None;
         *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(size);
         self.shared.fit(&self.place);
     }
@@ -127,8 +133,17 @@ struct Listener {
     screen: Arc<Mutex<Screen>>,
     /// A capture was asked for and has not come: what is printed meanwhile is in it.
     captures: bool,
-    /// The first half of a capture.
-    modes: Option<PaneModes>,
+    /// What has come of it.
+    half: Half,
+}
+
+/// What has come of a capture.
+#[derive(Default)]
+enum Half {
+    #[default]
+    Nothing,
+    Modes(PaneModes),
+    Rows(PaneModes, Vec<Vec<u8>>),
 }
 
 impl Listener {
@@ -161,14 +176,20 @@ impl Listener {
     fn take(&mut self, notification: Notification) -> bool {
         match notification {
             Notification::Reply(reply) if self.captures => {
-                let Some(modes) = self.modes.take() else {
+                self.half = match std::mem::take(&mut self.half) {
                     // Other commands are answered, too; only a capture begins with the modes of its pane.
-                    self.modes = reply.lines.first().and_then(|line| PaneModes::parse(line).ok());
-                    return false;
+                    Half::Nothing => {
+                        let modes = reply.lines.first().and_then(|line| PaneModes::parse(line).ok());
+                        modes.map_or(Half::Nothing, Half::Modes)
+                    }
+                    Half::Modes(modes) => Half::Rows(modes, reply.lines),
+                    Half::Rows(modes, rows) => {
+                        self.captures = false;
+                        self.redraw(&modes, &rows, &reply.lines);
+                        return true;
+                    }
                 };
-                self.captures = false;
-                self.redraw(&modes, &reply.lines);
-                true
+                false
             }
             Notification::Output { pane, bytes, .. } if pane == self.pane && !self.captures => {
                 self.lock_screen().process(&bytes);
@@ -215,36 +236,13 @@ impl Listener {
         }
     }
 
-    /// Paints what a capture says: the pane's modes, and its contents.
-    fn redraw(&self, modes: &PaneModes, lines: &[Vec<u8>]) {
-        let mut fresh = Screen::new(Size::clamped(modes.height, modes.width), HistoryLimit::default());
-        let mut text = Vec::new();
-        if modes.alternate_on {
-            text.extend_from_slice(b"\x1b[?1049h");
-        }
-        for (index, line) in lines.iter().enumerate() {
-            if index > 0 {
-                text.extend_from_slice(b"\r\n");
-            }
-            text.extend_from_slice(b"\x1b[m");
-            text.extend_from_slice(line);
-        }
-        text.extend_from_slice(format!("\x1b[m\x1b[{};{}H", modes.cursor_y + 1, modes.cursor_x + 1).as_bytes());
-        for (on, mode) in [
-            (modes.cursor_keys, &b"\x1b[?1h"[..]),
-            (modes.keypad, b"\x1b="),
-            (modes.mouse_standard, b"\x1b[?1000h"),
-            (modes.mouse_button, b"\x1b[?1002h"),
-            (modes.mouse_all, b"\x1b[?1003h"),
-            (modes.mouse_sgr, b"\x1b[?1006h"),
-            (!modes.cursor_visible, b"\x1b[?25l"),
-        ] {
-            if on {
-                text.extend_from_slice(mode);
-            }
-        }
-        fresh.process(&text);
+    /// Paints what a capture says.
+    fn redraw(&self, modes: &PaneModes, rows: &[Vec<u8>], lines: &[Vec<u8>]) {
+        let mut fresh = paint(modes, rows, lines);
         let mut screen = self.lock_screen();
+        if let Some(size) = *self.shared.wrapped.lock().unwrap_or_else(PoisonError::into_inner) {
+            fresh.resize(size);
+        }
         let generation = screen.generation();
         *screen = fresh;
         screen.outrun(generation);

@@ -171,6 +171,7 @@ impl Config {
         self.key_lines.extend(layer.keys);
         self.ui.theme = layer.theme.unwrap_or(self.ui.theme);
         self.ui.notify = layer.notify.unwrap_or(self.ui.notify);
+        self.ui.title = layer.title.unwrap_or(self.ui.title);
         self.ui.escape = layer.escape.unwrap_or(self.ui.escape);
     }
 }

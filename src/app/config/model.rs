@@ -120,7 +120,7 @@ impl Default for CookbookConfig {
 }
 
 /// Settings of the screen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UiConfig {
     /// Colours.
     pub theme: Theme,
@@ -134,6 +134,22 @@ pub struct UiConfig {
     pub escape: Chord,
     /// How somebody who looks elsewhere is told.
     pub notify: Notify,
+    /// The terminal outside has a title of ours.
+    pub title: bool,
+}
+
+impl Default for UiConfig {
+    fn default() -> Self {
+        Self {
+            theme: Theme::default(),
+            colours: Colours::default(),
+            glyphs: Glyphs::default(),
+            keys: Keymap::default(),
+            escape: Chord::default(),
+            notify: Notify::default(),
+            title: true,
+        }
+    }
 }
 
 /// How somebody who looks elsewhere is told that a session wants them.

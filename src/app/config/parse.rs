@@ -44,7 +44,7 @@ const TMUX: &[&str] = &["socket"];
 const CONTAINMENT: &[&str] = &["cgroup"];
 const COOKBOOK: &[&str] = &["data_dir", "socket"];
 const NOTIFY: &[&str] = &["none", "terminal", "osc9", "osc99", "osc777", "desktop"];
-const UI: &[&str] = &["theme", "glyphs", "escape", "notify"];
+const UI: &[&str] = &["theme", "glyphs", "escape", "notify", "title"];
 const THEMES: &[&str] = &["auto", "dark", "light", "mono", "high-contrast"];
 
 const KINDS: &[&str] = &["serve", "agent", "shell", "download"];
@@ -79,6 +79,7 @@ pub(super) struct Layer {
     pub cgroup: Option<bool>,
     pub escape: Option<Chord>,
     pub notify: Option<Notify>,
+    pub title: Option<bool>,
 }
 
 /// Reads a file's text.
@@ -115,6 +116,7 @@ pub(super) fn parse(content: &str, origin: &Origin<'_>) -> Result<Layer, ConfigE
         layer.glyphs = section.parse("glyphs", |item| item.choice(&["auto", "ascii", "unicode"], &glyphs))?;
         let ways = [Notify::None, Notify::Terminal, Notify::Osc9, Notify::Osc99, Notify::Osc777, Notify::Desktop];
         layer.notify = section.parse("notify", |item| item.choice(NOTIFY, &ways))?;
+        layer.title = section.parse("title", Item::bool)?;
         layer.escape = section.parse("escape", chord)?;
     }
     if let Some(item) = root.get("keys") {

@@ -48,6 +48,7 @@ mod session;
 mod stopper;
 mod tasks;
 mod tmux_list;
+mod typing;
 mod unwritten;
 mod wait;
 mod watch;

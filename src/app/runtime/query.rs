@@ -27,7 +27,6 @@ use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::{Screen, Size};
 use crate::tmux::argv::Capture;
-use crate::tmux::keys::parse_all as parse_keys;
 use crate::tmux::parse::PaneRow;
 use crate::tmux::{Probe, Server};
 
@@ -296,46 +295,6 @@ impl Inner {
         Ok((server_of(self, record), row))
     }
 
-    pub(super) fn send(&self, reference: &str, text: Option<&str>, keys: &[String]) -> Result<(), AppError> {
-        let session = self.find(reference)?;
-        self.send_to(&session, text, keys)
-    }
-
-    pub(super) fn send_to(&self, session: &Arc<Session>, text: Option<&str>, keys: &[String]) -> Result<(), AppError> {
-        let parsed = parse_keys(keys).map_err(|error| AppError::new(ErrorKind::Usage, error.to_string()))?;
-        if session.state().settled || session.phase().0.is_over() {
-            return Err(AppError::new(
-                ErrorKind::Failed,
-                format!("{} has ended: nobody reads what is typed", session.id),
-            ));
-        }
-        let began = boottime();
-        if let Some(owned) = &session.pty {
-            let modes = {
-                let screen = owned.pty.screen();
-                let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-                screen.modes()
-            };
-            let mut bytes = text.unwrap_or_default().as_bytes().to_vec();
-            for name in keys {
-                let encoded = crate::pty::keys::encode(name, modes);
-                bytes.extend(encoded.ok_or_else(|| AppError::new(ErrorKind::Usage, format!("unknown key {name:?}")))?);
-            }
-            owned.pty.write(bytes);
-            self.answer_now(session, began);
-            return Ok(());
-        }
-        let (server, pane) = self.pane_of(session)?;
-        if let Some(text) = text.filter(|text| !text.is_empty()) {
-            server.send_text(&pane.pane, text).map_err(|error| tmux(&error))?;
-        }
-        if !parsed.is_empty() {
-            server.send_keys(&pane.pane, &parsed).map_err(|error| tmux(&error))?;
-        }
-        self.answer_now(session, began);
-        Ok(())
-    }
-
     pub(super) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<(), AppError> {
         let session = self.find(reference)?;
         only_ours(&session, "its size is its owner's")?;
@@ -519,15 +478,9 @@ impl super::Runtime {
         self.inner.lock().by_id.get(session).is_some_and(|session| session.tether().adoption.is_some())
     }
 
-    /// Types bytes into a PTY session of this run; returns them where it is none.
-    pub fn type_bytes(&self, session: &str, bytes: Vec<u8>) -> Option<Vec<u8>> {
-        let session = self.inner.lock().by_id.get(session).cloned();
-        if let Some((session, owned)) = session.as_ref().and_then(|session| Some((session, session.pty.as_ref()?))) {
-            self.inner.answer(session, boottime());
-            owned.pty.write(bytes);
-            return None;
-        }
-        Some(bytes)
+    /// Tells whether a session has ended.
+    pub fn is_over(&self, session: &str) -> bool {
+        self.inner.lock().by_id.get(session).is_some_and(|session| session.phase().0.is_over())
     }
 
     /// Gives the terminal of a PTY session of this run another size.
@@ -535,8 +488,10 @@ impl super::Runtime {
         let session = self.inner.lock().by_id.get(session).cloned();
         if let Some(owned) = session.as_ref().and_then(|session| session.pty.as_ref()) {
             let size = Size::clamped(rows, cols);
-            // A terminal that is closed keeps its last size.
-            drop(owned.pty.resize(size));
+            // A terminal that is closed takes no size any more; what is left of it is wrapped anew.
+            if owned.pty.resize(size).is_err() {
+                owned.pty.screen().lock().unwrap_or_else(PoisonError::into_inner).resize(size);
+            }
         }
     }
 

@@ -530,7 +530,7 @@ impl Bench {
                     "Right" => KeyCode::Right.into(),
                     "Home" => KeyCode::Home.into(),
                     "End" => KeyCode::End.into(),
-                    "F5" => KeyCode::F(5).into(),
+                    _ if let Some(n) = name.strip_prefix('F').and_then(|n| n.parse().ok()) => KeyCode::F(n).into(),
                     "Backspace" => KeyCode::Backspace.into(),
                     name => {
                         let c = name.strip_prefix("C-").and_then(|c| c.chars().next());

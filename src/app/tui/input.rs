@@ -8,6 +8,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEventKind};
 
 use super::kitty;
+use super::seam::Paste;
 use crate::pty::screen::{Modes, MouseEncoding, MouseMode};
 
 /// Returns the bytes of a key; none for keys that no terminal sends.
@@ -127,10 +128,10 @@ fn function_key(n: u8, modifiers: KeyModifiers) -> Vec<u8> {
     tilde(number, modifiers)
 }
 
-/// Returns the bytes of a paste. Line ends become the key Enter, as every terminal does it; control
+/// Returns a paste for a terminal. Line ends become the key Enter, as every terminal does it; control
 /// characters are dropped, so that a paste can neither end its own bracket nor press keys.
-pub(super) fn paste(text: &str, modes: Modes) -> Vec<u8> {
-    let mut clean = String::with_capacity(text.len() + 12);
+pub(super) fn paste(text: &str, modes: Modes) -> Paste {
+    let mut clean = String::with_capacity(text.len());
     let mut after_return = false;
     for c in text.chars() {
         match c {
@@ -143,7 +144,7 @@ pub(super) fn paste(text: &str, modes: Modes) -> Vec<u8> {
         }
         after_return = c == '\r';
     }
-    if modes.bracketed_paste { format!("\x1b[200~{clean}\x1b[201~").into_bytes() } else { clean.into_bytes() }
+    Paste { text: clean, bracketed: modes.bracketed_paste }
 }
 
 /// Something that the mouse did, in cells of the session's own screen, from 0.
@@ -219,6 +220,7 @@ const fn rank(mode: MouseMode) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::seam::Entered;
     use super::*;
     use crate::app::tui::fixtures::modes;
 
@@ -358,8 +360,11 @@ mod tests {
             ("evil\x1b[201~rm -rf\x03\u{9b}x", "evil[201~rm -rfx"),
             ("界e\u{301}", "界e\u{301}"),
         ] {
-            assert_eq!(String::from_utf8_lossy(&paste(text, modes())), plain);
-            assert_eq!(String::from_utf8_lossy(&paste(text, bracketed)), format!("\x1b[200~{plain}\x1b[201~"));
+            assert_eq!(String::from_utf8_lossy(&Entered::Paste(paste(text, modes())).bytes()), plain);
+            assert_eq!(
+                String::from_utf8_lossy(&Entered::Paste(paste(text, bracketed)).bytes()),
+                format!("\x1b[200~{plain}\x1b[201~")
+            );
         }
     }
 

@@ -2,7 +2,8 @@
 //! dispatch, the footer, the help overlay and the palette, so that none of them can say something else than the
 //! others.
 //!
-//! Pure. Every action has a key that needs neither Ctrl nor Alt nor a function key; a test holds it.
+//! Pure. Every action has a key that needs neither Ctrl nor Alt nor a function key, but for the help where a text is
+//! typed; a test holds it.
 
 mod bound;
 mod chord;
@@ -17,6 +18,7 @@ pub(super) use bound::is_offered;
 pub use bound::{Bound, Clash, Keymap, Wish};
 pub(super) use chord::{is_chord, name_of, press_of};
 pub use key::{Key, NoKey};
+pub(super) use names::name_of as action_name;
 pub use names::{action_names, context_names, table_text, table_value};
 
 /// What the keys go to.
@@ -28,8 +30,10 @@ pub enum Context {
     Terminal,
     /// The preview of a stop, a sweep or a restart.
     Preview,
-    /// Something to read: help, receipt.
+    /// Something to read: a receipt, a stop.
     Reader,
+    /// The help.
+    Help,
     /// The event log.
     Events,
     /// The launch menu.
@@ -58,7 +62,7 @@ pub enum Context {
 
 impl Context {
     /// All contexts, in the order in which the help shows them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Panes,
         Self::Terminal,
         Self::History,
@@ -72,6 +76,7 @@ impl Context {
         Self::Line,
         Self::Ask,
         Self::Reader,
+        Self::Help,
         Self::Events,
         Self::Error,
         Self::Quit,
@@ -83,7 +88,8 @@ impl Context {
             Self::Panes => "Sessions",
             Self::Terminal => "In a session's terminal",
             Self::Preview => "Preview",
-            Self::Reader => "Help, receipt, stop",
+            Self::Reader => "Receipt, stop, checks",
+            Self::Help => "Help",
             Self::Events => "Events and receipts",
             Self::Menu => "Start menu",
             Self::Form => "Launch form",
@@ -283,7 +289,7 @@ const fn bind(
 }
 
 use Context::{
-    Ask, Error, Events, Filter, Form, History, Line, Menu, Palette, Panes, Picker, Preview, Quit, Reader, Search,
+    Ask, Error, Events, Filter, Form, Help, History, Line, Menu, Palette, Panes, Picker, Preview, Quit, Reader, Search,
     Terminal,
 };
 
@@ -343,42 +349,42 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Panes], &[c('D')], Action::Doctor, "", "check how this host stands"),
     bind(&[Panes, Terminal], &[], Action::Leave, "leaves", "leave the terminal; twice sends the chord through"),
     bind(
-        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[Panes, History, Preview, Reader, Help, Events, Menu, Picker],
         &[c('k'), k(KeyCode::Up)],
         Action::Up,
         "",
         "up; in a terminal's history: back one line",
     ),
     bind(
-        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[Panes, History, Preview, Reader, Help, Events, Menu, Picker],
         &[c('j'), k(KeyCode::Down)],
         Action::Down,
         "",
         "down",
     ),
     bind(
-        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[Panes, History, Preview, Reader, Help, Events, Menu, Picker],
         &[k(KeyCode::PageUp), c('u')],
         Action::PageUp,
         "",
         "one page up",
     ),
     bind(
-        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[Panes, History, Preview, Reader, Help, Events, Menu, Picker],
         &[k(KeyCode::PageDown), c('d')],
         Action::PageDown,
         "",
         "one page down",
     ),
     bind(
-        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[Panes, History, Preview, Reader, Help, Events, Menu, Picker],
         &[c('g'), k(KeyCode::Home)],
         Action::Top,
         "",
         "to the top",
     ),
     bind(
-        &[Panes, History, Preview, Reader, Events, Menu, Picker],
+        &[Panes, History, Preview, Reader, Help, Events, Menu, Picker],
         &[c('G'), k(KeyCode::End)],
         Action::Bottom,
         "",
@@ -388,8 +394,14 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[History], &[c('n')], Action::Next, "next", "to the next match"),
     bind(&[History], &[c('N')], Action::Previous, "", "to the match before"),
     bind(&[History], &[c('v')], Action::Select, "select", "begin to select, or no longer"),
-    bind(&[History], &[c('V')], Action::SelectRows, "", "select whole rows"),
-    bind(&[History], &[c('y'), c('c'), k(KeyCode::Enter)], Action::Copy, "copy", "copy what is selected, else the row"),
+    bind(&[History], &[c('V')], Action::SelectRows, "", "select whole lines, however they are wrapped"),
+    bind(
+        &[History],
+        &[c('y'), c('c'), k(KeyCode::Enter)],
+        Action::Copy,
+        "copy",
+        "copy what is selected, else the line",
+    ),
     bind(&[History], &[c('e')], Action::Edit, "editor", "open all of it in $VISUAL or $EDITOR"),
     bind(&[History], &[c('h'), k(KeyCode::Left)], Action::Left, "", "left"),
     bind(&[History], &[c('l'), k(KeyCode::Right)], Action::Right, "", "right"),
@@ -451,7 +463,7 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Palette], &[k(KeyCode::Enter)], Action::Confirm, "do it", "do what is selected"),
     bind(&[Ask], &[k(KeyCode::Enter)], Action::Confirm, "extend", "let it live for so long, from now"),
     bind(&[Quit], &[k(KeyCode::Enter), c('y')], Action::Confirm, "quit", "end what is named, then leave"),
-    bind(&[Panes, Reader, Events, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
+    bind(&[Panes, Reader, Help, Events, Preview], &[c('c')], Action::Copy, "copy", "copy what is selected or shown"),
     bind(
         &[Preview, Search, Filter, Palette, Menu, Form, Picker, Line, Ask, Quit],
         &[k(KeyCode::Esc), ctrl('c')],
@@ -462,11 +474,26 @@ pub static BINDINGS: &[Binding] = &[
     bind(&[Preview, Menu, Picker, Quit], &[c('q'), c('n')], Action::Close, "", "the same"),
     bind(&[Reader, Error], &[k(KeyCode::Esc), k(KeyCode::Enter), c('q'), ctrl('c')], Action::Close, "close", "close"),
     bind(&[Events], &[k(KeyCode::Enter)], Action::Confirm, "receipt", "open the receipt that the line tells of"),
-    bind(&[Events], &[c('/')], Action::Find, "filter", "show only the lines that match"),
-    bind(&[Events], &[k(KeyCode::Esc), c('q'), ctrl('c')], Action::Close, "close", "all lines again; then close"),
+    bind(&[Events, Help], &[c('/')], Action::Find, "filter", "show only the lines that match"),
+    bind(&[Events, Help], &[k(KeyCode::Esc), c('q'), ctrl('c')], Action::Close, "close", "all lines again; then close"),
+    bind(&[Help], &[c('?'), k(KeyCode::Enter), k(KeyCode::F(1))], Action::Close, "", "the same"),
     bind(&[Panes], &[c('Z'), ctrl('z')], Action::Suspend, "", "back to the shell; fg returns, sessions run on"),
     bind(&[Panes], &[c('R'), ctrl('l')], Action::Redraw, "", "draw everything anew"),
-    bind(&[Panes], &[c('?'), c('h')], Action::Help, "help", "show this help"),
+    bind(
+        &[Panes],
+        &[c('?'), c('h'), k(KeyCode::F(1))],
+        Action::Help,
+        "help",
+        "the keys of where you are, then the others",
+    ),
+    bind(
+        &[History, Preview, Reader, Events, Menu, Picker, Error, Quit],
+        &[c('?'), k(KeyCode::F(1))],
+        Action::Help,
+        "help",
+        "show this help",
+    ),
+    bind(&[Search, Filter, Palette, Form, Line, Ask], &[k(KeyCode::F(1))], Action::Help, "help", "show this help"),
     bind(&[Panes], &[c('q'), ctrl('c')], Action::Quit, "quit", "leave: pty sessions end, tmux sessions stay"),
 ];
 

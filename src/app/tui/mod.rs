@@ -41,7 +41,7 @@ pub use model::Memory;
 pub use notify::Notifier;
 pub(super) use notify::desktop;
 pub use run::run;
-pub use seam::{Cockpit, Effect, OnStuck, Options, Outcome, Ticket, UiEvent};
+pub use seam::{Cockpit, Effect, Entered, OnStuck, Options, Outcome, Paste, Ticket, UiEvent};
 pub use theme::{Theme, Wishes, is_dumb};
 pub use update::update;
 pub use view::{Surface, draw};

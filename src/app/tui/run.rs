@@ -20,7 +20,7 @@ use super::keymap::Context;
 use super::kitty;
 use super::model::{Frozen, Model, ScreenFacts, Shown};
 use super::reader::Reader;
-use super::seam::{Cockpit, Effect, Options, Outcome, Typed, UiEvent};
+use super::seam::{Cockpit, Effect, Entered, Options, Outcome, Typed, UiEvent};
 use super::signals::{Alarm, Listener};
 use super::terminal::{Terminal, Tty, contained};
 use super::update::update;
@@ -59,7 +59,7 @@ pub fn run(
     let hung_up = alarm.clone();
     let reader = Reader::start(tty.input, sender.clone(), options.theme.asks(), move || hung_up.set(Outcome::Hangup))?;
     let link = options.link.map(|link| link.listen(sender.clone(), alarm.clone())).transpose()?;
-    let shell = Job { terminal, reader, link, events: sender };
+    let shell = Job { terminal, reader, link, events: sender, has_title: options.title };
     if options.theme.asks() {
         // Nobody waits for the answer: it comes as an event, whenever it comes.
         shell.terminal.outlet().push(ASK_BACKGROUND);
@@ -88,6 +88,8 @@ trait Shell {
     fn tell_keys_apart(&self);
     /// Gives the cursor a shape (DECSCUSR); 0 is the terminal's own.
     fn shape_cursor(&self, shape: u8);
+    /// Gives the terminal a title.
+    fn entitle(&self, title: &str);
     /// Takes the terminal back; `left` says whether it was given away by us. Returns its size.
     fn resume(&self, left: bool) -> (u16, u16);
 }
@@ -97,6 +99,7 @@ struct Job {
     reader: Reader,
     link: Option<Listening>,
     events: Sender<UiEvent>,
+    has_title: bool,
 }
 
 impl Shell for Job {
@@ -126,6 +129,12 @@ impl Shell for Job {
 
     fn shape_cursor(&self, shape: u8) {
         self.terminal.shape_cursor(shape);
+    }
+
+    fn entitle(&self, title: &str) {
+        if self.has_title {
+            self.terminal.entitle(title);
+        }
     }
 
     fn resume(&self, left: bool) -> (u16, u16) {
@@ -315,10 +324,11 @@ impl<'a> Loop<'a> {
         for effect in update(&mut self.model, event, Instant::now()) {
             match effect {
                 Effect::Run { ticket, command } => self.cockpit.run(ticket, command),
-                Effect::Input { session, bytes } => self.cockpit.input(&session, bytes),
+                Effect::Input { session, bytes } => self.cockpit.input(&session, Entered::Bytes(bytes)),
+                Effect::Paste { session, paste } => self.cockpit.input(&session, Entered::Paste(paste)),
                 Effect::Broadcast { session, typed } => {
-                    let bytes = self.encoded(&session, &typed);
-                    self.cockpit.input(&session, bytes);
+                    let entered = self.encoded(&session, &typed);
+                    self.cockpit.input(&session, entered);
                 }
                 Effect::Resize { session, rows, cols } => self.cockpit.resize(&session, rows, cols),
                 Effect::Select(session) => {
@@ -361,12 +371,12 @@ impl<'a> Loop<'a> {
 
     /// Returns what is typed as the terminal of a session asked for it; where that is not known here, as it is without
     /// any wish.
-    fn encoded(&self, session: &str, typed: &Typed) -> Vec<u8> {
+    fn encoded(&self, session: &str, typed: &Typed) -> Entered {
         let screen = self.cockpit.screen(session);
         let modes = screen.and_then(|screen| contained(|| screen.lock().ok().map(|screen| screen.modes()))?);
         match typed {
-            Typed::Key(key) => input::key(key, modes.unwrap_or_default()),
-            Typed::Paste(text) => input::paste(text, modes.unwrap_or_default()),
+            Typed::Key(key) => Entered::Bytes(input::key(key, modes.unwrap_or_default())),
+            Typed::Paste(text) => Entered::Paste(input::paste(text, modes.unwrap_or_default())),
         }
     }
 
@@ -420,6 +430,7 @@ impl<'a> Loop<'a> {
             cursor.is_some() && self.model.context() == Context::Terminal && !self.model.theme.depth().is_few();
         let facts = self.model.facts().filter(|_| typed_into);
         self.shell.shape_cursor(facts.map_or(0, |facts| facts.modes.cursor_shape));
+        self.shell.entitle(&view::outer_title(&self.model));
         let shown = self.model.shown();
         let wrote = self.display.show(buffer, links, cursor);
         if wrote {

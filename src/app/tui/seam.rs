@@ -112,6 +112,13 @@ pub enum Effect {
         /// As a terminal would send them.
         bytes: Vec<u8>,
     },
+    /// Paste into a session.
+    Paste {
+        /// Which session.
+        session: String,
+        /// What, and how.
+        paste: Paste,
+    },
     /// Type into a session that is not looked at, as its terminal asked for it.
     Broadcast {
         /// Which session.
@@ -159,12 +166,41 @@ pub enum Typed {
     Paste(String),
 }
 
+/// What is put into a terminal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// Bytes, as a terminal sends them for a key or the mouse.
+    Bytes(Vec<u8>),
+    /// A paste.
+    Paste(Paste),
+}
+
+/// A paste: without control characters, its line ends the key Enter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Paste {
+    /// The text.
+    pub text: String,
+    /// The program is known to have asked for brackets around it. A host that knows better does not heed it.
+    pub bracketed: bool,
+}
+
+impl Entered {
+    /// Returns the bytes that a terminal sends.
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Bytes(bytes) => bytes.clone(),
+            Self::Paste(Paste { text, bracketed: false }) => text.clone().into_bytes(),
+            Self::Paste(Paste { text, bracketed: true }) => format!("\x1b[200~{text}\x1b[201~").into_bytes(),
+        }
+    }
+}
+
 /// What the runtime does for the screen. No method blocks.
 pub trait Cockpit: Send + Sync {
     /// Starts to carry out a command; its answer comes as [`UiEvent::Answered`].
     fn run(&self, ticket: Ticket, command: Command);
-    /// Types bytes into a session, also one that is not looked at.
-    fn input(&self, session: &str, bytes: Vec<u8>);
+    /// Types or pastes into a session, also one that is not looked at.
+    fn input(&self, session: &str, entered: Entered);
     /// Gives a session's terminal another size.
     fn resize(&self, session: &str, rows: u16, cols: u16);
     /// Says which session is looked at.
@@ -207,6 +243,8 @@ pub struct Options {
     pub escape: Chord,
     /// Whether the mouse is listened to.
     pub mouse: bool,
+    /// Whether the terminal outside is given a title.
+    pub title: bool,
     /// How the terminal outside is asked for a notification.
     pub notifier: Notifier,
     /// What an earlier run has left.
@@ -224,6 +262,7 @@ impl Default for Options {
             keys: Keymap::default(),
             escape: Chord::default(),
             mouse: true,
+            title: false,
             notifier: Notifier::Silent,
             memory: Memory::default(),
             link: None,
@@ -239,6 +278,7 @@ impl fmt::Debug for Options {
             .field("keys", &self.keys)
             .field("escape", &self.escape)
             .field("mouse", &self.mouse)
+            .field("title", &self.title)
             .field("notifier", &self.notifier)
             .field("memory", &self.memory)
             .field("link", &self.link)

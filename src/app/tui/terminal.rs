@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::ThreadId;
 use std::time::Duration;
 
@@ -24,6 +24,7 @@ use super::kitty;
 use super::outlet::Outlet;
 use super::seam::UiEvent;
 use crate::pty::screen::panic_is_contained;
+use crate::text::escape;
 
 /// Alternate screen, mouse buttons and drags in the SGR encoding, bracketed paste, no cursor.
 const ENTER: &[u8] = b"\x1b[?1049h\x1b[0m\x1b[2J\x1b[?1000h\x1b[?1002h\x1b[?1006h\x1b[?2004h\x1b[?25l";
@@ -33,6 +34,9 @@ const ENTER_WITHOUT_MOUSE: &[u8] = b"\x1b[?1049h\x1b[0m\x1b[2J\x1b[?2004h\x1b[?2
 /// Takes everything back, whatever of it was on.
 pub(super) const LEAVE: &[u8] =
     b"\x1b[?2026l\x1b[?1004l\x1b[?1003l\x1b[?1002l\x1b[?1000l\x1b[?1006l\x1b[?2004l\x1b[0m\x1b[?25h\x1b[?1049l";
+/// Has the terminal remember its title, and take it back (XTWINOPS).
+const KEEP_TITLE: &[u8] = b"\x1b[22;0t";
+const TITLE_BACK: &[u8] = b"\x1b[23;0t";
 /// How long a terminal may take to read the restoring sequences.
 const PATIENCE: Duration = Duration::from_millis(120);
 
@@ -78,6 +82,16 @@ pub(super) struct Core {
     pushed: AtomicBool,
     /// The shape of the cursor; 0 is its own.
     shape: AtomicU8,
+    title: Mutex<Title>,
+}
+
+/// The title of the terminal.
+#[derive(Debug, Default)]
+struct Title {
+    /// Ours; empty as long as it has none of us.
+    text: String,
+    /// The terminal remembers the one before.
+    kept: bool,
 }
 
 impl Terminal {
@@ -100,6 +114,7 @@ impl Terminal {
             tells_keys_apart: AtomicBool::new(false),
             pushed: AtomicBool::new(false),
             shape: AtomicU8::new(0),
+            title: Mutex::default(),
         };
         let terminal = Self { core: Arc::new(core) };
         guard_against_panics(&terminal.core, events);
@@ -133,6 +148,15 @@ impl Terminal {
     pub(super) fn shape_cursor(&self, shape: u8) {
         if self.core.shape.swap(shape, Ordering::SeqCst) != shape {
             self.core.outlet.push(&cursor(shape));
+        }
+    }
+
+    /// Gives the terminal a title, as long as the screen is on it.
+    pub(super) fn entitle(&self, text: &str) {
+        let mut title = self.core.title();
+        if title.text != text {
+            text.clone_into(&mut title.text);
+            self.core.show_title(&mut title);
         }
     }
 
@@ -173,7 +197,24 @@ impl Core {
         if shape != 0 {
             self.outlet.push(&cursor(shape));
         }
+        self.show_title(&mut self.title());
         Ok(())
+    }
+
+    fn title(&self) -> MutexGuard<'_, Title> {
+        self.title.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows our title, if there is one and the screen is on the terminal. The one before is remembered once, however
+    /// often it changes.
+    fn show_title(&self, title: &mut Title) {
+        if title.text.is_empty() || !self.entered.load(Ordering::SeqCst) {
+            return;
+        }
+        if !std::mem::replace(&mut title.kept, true) {
+            self.outlet.push(KEEP_TITLE);
+        }
+        self.outlet.push(format!("\x1b]2;{}\x07", escape(&title.text)).as_bytes());
     }
 
     /// Turns kitty's keyboard protocol on where the terminal has it. It is one entry on the stack of the alternate
@@ -196,6 +237,9 @@ impl Core {
         }
         if self.shape.load(Ordering::SeqCst) != 0 {
             self.outlet.push(&cursor(0));
+        }
+        if std::mem::take(&mut self.title().kept) {
+            self.outlet.push(TITLE_BACK);
         }
         self.outlet.push(LEAVE);
         self.outlet.drain(PATIENCE);
@@ -299,7 +343,7 @@ pub(super) fn restore_for_another(output: impl AsFd) {
     let patience = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     if matches!(poll(&mut ready, Some(&patience)), Ok(1)) && ready[0].revents().contains(PollFlags::OUT) {
         // Where nothing was turned on, or is known of it, taking it back does nothing.
-        let restore = [kitty::POP, &cursor(0), LEAVE].concat();
+        let restore = [kitty::POP, &cursor(0), TITLE_BACK, LEAVE].concat();
         let _ignored = unstoppable(|| rustix::io::write(&output, &restore));
     }
     let _ignored = io::stdout().flush();

@@ -99,6 +99,11 @@ mod tests {
     #[test]
     fn what_is_not_known_is_never_claimed() {
         check("\x1b[>31u\x1b[?u", "\x1b[?1u", true);
+        // As helix and emacs ask, as codex does, and as fish does before a prompt and after it.
+        check("\x1b[>5u\x1b[?u", "\x1b[?1u", true);
+        check("\x1b[>7u\x1b[?u", "\x1b[?1u", true);
+        check("\x1b[=5u\x1b[?u", "\x1b[?1u", true);
+        check("\x1b[=5u\x1b[=0u\x1b[?u", "\x1b[?0u", false);
         check("\x1b[=30;1u\x1b[?u", "\x1b[?0u", false);
         check("\x1b[=31;2u\x1b[=30;3u\x1b[?u", "\x1b[?1u", true);
     }

@@ -402,9 +402,10 @@ fn errors_of_commands_name_line_key_and_the_way_out() {
 #[test]
 fn the_look_is_read() {
     let layer =
-        read("[ui]\ntheme = 'high-contrast'\nglyphs = 'ascii'\n[theme]\nbad = '#ff0000'\ndim = 8\ntext = 'default'\n")
+        read("[ui]\ntheme = 'high-contrast'\nglyphs = 'ascii'\ntitle = false\n[theme]\nbad = '#ff0000'\ndim = 8\ntext = 'default'\n")
             .unwrap();
     assert_eq!((layer.theme, layer.glyphs), (Some(Theme::HighContrast), Some(Glyphs::Ascii)));
+    assert_eq!(layer.title, Some(false));
     let of = |role: Role| layer.colours[role as usize];
     assert_eq!(of(Role::Bad), Some(Colour::Rgb(255, 0, 0)));
     assert_eq!(

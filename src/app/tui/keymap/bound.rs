@@ -104,7 +104,7 @@ impl Keymap {
     fn grant(&mut self, context: Context, wish: &Wish, index: usize) -> Result<(), Clash> {
         let (action, mode) = (name_of(wish.action), context_name(context));
         let problem = |problem: String| Clash { wish: index, problem };
-        let offered = context == Context::Panes && is_offered(wish.action);
+        let offered = wish.action == Action::Help || (context == Context::Panes && is_offered(wish.action));
         if wish.keys.is_empty() && (!offered || wish.action == Action::Quit) {
             return Err(problem(format!(
                 "`{action}` in the mode {mode} must keep a key: only what the command palette offers can go without, \

@@ -17,6 +17,7 @@ impl Context {
             | Self::Terminal
             | Self::Preview
             | Self::Reader
+            | Self::Help
             | Self::Events
             | Self::Menu
             | Self::History
@@ -34,6 +35,7 @@ pub(super) const fn context_name(context: Context) -> &'static str {
         Context::Terminal => "terminal",
         Context::Preview => "preview",
         Context::Reader => "reader",
+        Context::Help => "help",
         Context::Events => "events",
         Context::Menu => "start-menu",
         Context::Line => "command-line",
@@ -86,7 +88,7 @@ pub fn context_names() -> &'static [(&'static str, Context)] {
 }
 
 /// Returns the name of an action.
-pub(super) fn name_of(action: Action) -> &'static str {
+pub(in super::super) fn name_of(action: Action) -> &'static str {
     ACTIONS.iter().find(|(_, other)| *other == action).map_or("leave", |(name, _)| name)
 }
 

@@ -1,8 +1,6 @@
 //! The text of a terminal as it was at one moment, history and all: what is searched, selected and copied holds
 //! still, however much is printed meanwhile. Pure.
 
-use std::cmp::Ordering;
-
 use regex::Regex;
 
 use crate::pty::screen::{CellStyle, Screen};
@@ -10,7 +8,7 @@ use crate::pty::screen::{CellStyle, Screen};
 /// A place in a frozen terminal: row from the oldest, and column, from 0.
 pub(super) type Place = (usize, u16);
 
-/// One row. Blanks at its end are cut.
+/// One row. Blanks at the end of a line are cut.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Row {
     text: String,
@@ -48,13 +46,8 @@ impl Frozen {
     /// Takes in a terminal as it is now.
     pub(in super::super) fn take(session: &str, screen: &Screen) -> Self {
         let (history, size) = (screen.history_rows(), screen.size());
-        let mut rows = Vec::with_capacity(history + usize::from(size.rows));
-        rows.extend((0..history).map(|row| one_row(screen, history - row, 0)));
-        rows.extend((0..size.rows).map(|row| one_row(screen, 0, row)));
-        // On the alternate screen the lines of the history are those of the other one.
-        if !screen.modes().alternate_screen {
-            mark_wrapped(&mut rows, &screen.logical_lines());
-        }
+        let places = (0..history).map(|row| (history - row, 0)).chain((0..size.rows).map(|row| (0, row)));
+        let rows = places.zip(screen.wrapped_rows()).map(|(place, held)| one_row(screen, place, held)).collect();
         Self { session: session.to_owned(), rows }
     }
 
@@ -88,6 +81,14 @@ impl Frozen {
             }
             visit(column, text, width, style);
         });
+    }
+
+    /// Returns the first and the last row of the line that a row belongs to.
+    pub fn line(&self, row: usize) -> (usize, usize) {
+        let goes_on = |row: &usize| self.rows.get(*row).is_some_and(|row| row.wrapped);
+        let above = (0..row).rev().take_while(goes_on).count();
+        let below = (row..self.rows.len()).take_while(goes_on).count();
+        (row - above, row + below)
     }
 
     /// Returns the text between two places, both included; rows that the terminal wrapped are one line.
@@ -151,8 +152,9 @@ impl Frozen {
     }
 }
 
-fn one_row(screen: &Screen, offset: usize, index: u16) -> Row {
-    let mut row = Row::default();
+/// Takes in one row; `held` is how many columns of its line it holds where the terminal wrapped it.
+fn one_row(screen: &Screen, (offset, index): (usize, u16), held: Option<u16>) -> Row {
+    let mut row = Row { wrapped: held.is_some(), ..Row::default() };
     let (mut plain, mut used) = (true, (0, 0));
     screen.visit_row(offset, index, &mut |column, text, width, style| {
         let text = if text.is_empty() { " " } else { text };
@@ -165,7 +167,7 @@ fn one_row(screen: &Screen, offset: usize, index: u16) -> Row {
         if row.styles.last().map_or(CellStyle::default(), |(_, last)| *last) != style {
             row.styles.push((column, style));
         }
-        if text != " " || style != CellStyle::default() {
+        if held.map_or(text != " " || style != CellStyle::default(), |held| column < held) {
             used = (row.text.len(), row.cells.len());
         }
     });
@@ -175,22 +177,6 @@ fn one_row(screen: &Screen, offset: usize, index: u16) -> Row {
         row.cells = Vec::new();
     }
     row
-}
-
-/// Tells the rows that were wrapped by the lines that they make up. Blanks are not compared: a wide character that
-/// did not fit leaves one that is in no line.
-fn mark_wrapped(rows: &mut [Row], lines: &[String]) {
-    let letters = |text: &str| text.bytes().filter(|byte| *byte != b' ').count();
-    let mut lines = lines.iter();
-    let mut left = None;
-    for row in rows {
-        let wanted = left.unwrap_or_else(|| lines.next().map_or(0, |line| letters(line)));
-        let own = letters(&row.text);
-        match own.cmp(&wanted) {
-            Ordering::Less => (row.wrapped, left) = (true, Some(wanted - own)),
-            Ordering::Equal | Ordering::Greater => left = None,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -215,6 +201,26 @@ mod tests {
         // Half of a wide character is all of it.
         let wide = (0..frozen.len()).find(|row| frozen.text((*row, 0), (*row, 9)).contains('界')).unwrap();
         assert_eq!(frozen.text((wide, 1), (wide, 2)), "界界");
+    }
+
+    /// Whatever the width, whether it is in the history or on the screen: a blank at the end of a row is one of the
+    /// line, what a wide character leaves there is none.
+    #[test]
+    fn a_line_is_the_same_at_every_width() {
+        let text = "hello wide 界面 world  and 全角 blanks, cafe\u{301} at the end";
+        let across = Regex::new("界面 world {2}and").unwrap();
+        for cols in 2..=60 {
+            let frozen = frozen(cols, &format!("before\n{text}\nafter\n1\n2"));
+            assert_eq!(frozen.all(), format!("before\n{text}\nafter\n1\n2\n"), "{cols}");
+            let all = (0, frozen.len() - 1);
+            for row in all.0..=all.1 {
+                let (first, last) = frozen.line(row);
+                assert!((first..=last).contains(&row));
+                let line = frozen.text((first, 0), (last, u16::MAX));
+                assert!(["before", text, "after", "1", "2"].contains(&line.trim_end()), "{cols} {row} {line:?}");
+            }
+            assert_eq!(frozen.find(&across, 10).len(), 1, "{cols}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(in super::super) enum Purpose {
 pub enum Selection {
     /// From one place to another.
     Places(Place),
-    /// Whole rows.
+    /// Whole lines, from that of a row.
     Rows(usize),
 }
 
@@ -92,7 +92,7 @@ impl History {
     pub fn selected(&self) -> Option<(Place, Place)> {
         let (from, to) = match self.selection? {
             Selection::Places(anchor) => (anchor.min(self.cursor), anchor.max(self.cursor)),
-            Selection::Rows(anchor) => ((anchor.min(self.cursor.0), 0), (anchor.max(self.cursor.0), u16::MAX)),
+            Selection::Rows(anchor) => self.lines(anchor.min(self.cursor.0), anchor.max(self.cursor.0)),
         };
         Some((from, to))
     }
@@ -100,9 +100,14 @@ impl History {
     /// Returns what is to be copied: what is selected, else the line of the cursor.
     pub(in super::super) fn copied(&self) -> String {
         let row = self.cursor.0;
-        let (from, to) = self.selected().unwrap_or(((row, 0), (row, u16::MAX)));
+        let (from, to) = self.selected().unwrap_or_else(|| self.lines(row, row));
         let text = self.frozen.text(from, to);
         text.trim_end_matches(' ').to_owned()
+    }
+
+    /// Returns the first and the last place of the lines that rows belong to.
+    fn lines(&self, first: usize, last: usize) -> (Place, Place) {
+        ((self.frozen.line(first).0, 0), (self.frozen.line(last).1, u16::MAX))
     }
 
     /// Looks for what is typed now.

@@ -11,6 +11,7 @@ mod filter;
 mod form;
 mod frozen;
 mod fuzzy;
+mod help;
 mod history;
 mod live;
 mod log;
@@ -50,6 +51,8 @@ pub use field::Field;
 pub use filter::Filter;
 pub use form::{Fault, Form, Origin, Slot};
 pub use frozen::Frozen;
+pub use help::Help;
+pub(super) use help::has_words;
 pub(super) use history::Purpose;
 pub use history::{History, Search, Selection};
 pub use live::{Live, Meanwhile, Stage};
@@ -388,6 +391,8 @@ impl Model {
             Some(Overlay::Launch(launch)) if launch.typing => Context::Line,
             Some(Overlay::Launch(_)) => Context::Menu,
             Some(Overlay::Form(_)) => Context::Form,
+            Some(Overlay::Help(help)) if help.typing => Context::Filter,
+            Some(Overlay::Help(_)) => Context::Help,
             Some(Overlay::Events(events)) if events.typing => Context::Filter,
             Some(Overlay::Events(_)) => Context::Events,
             Some(Overlay::Picker(_)) => Context::Picker,
@@ -455,6 +460,7 @@ impl Model {
             | Overlay::Many(_)
             | Overlay::Quit(_)
             | Overlay::Reader(_)
+            | Overlay::Help(_)
             | Overlay::Launch(_)
             | Overlay::Form(_)
             | Overlay::Picker(_)

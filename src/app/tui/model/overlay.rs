@@ -17,6 +17,7 @@ use super::ask::Ask;
 use super::events::Events;
 use super::field::Field;
 use super::form::Form;
+use super::help::Help;
 use super::many::Many;
 use super::palette::Palette;
 use super::picker::Picker;
@@ -30,6 +31,8 @@ pub enum Overlay {
     Many(Many),
     /// Something to read.
     Reader(Reader),
+    /// The keys.
+    Help(Help),
     /// The launch menu and its command line.
     Launch(Launch),
     /// The launch form.
@@ -232,8 +235,6 @@ pub struct Reader {
 /// What is read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reading {
-    /// All keys.
-    Help,
     /// A stop of this session that is under way.
     Live(String),
     /// What a stop or a sweep observed.

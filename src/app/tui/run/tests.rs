@@ -17,7 +17,7 @@ use crate::app::config::Chord;
 use crate::app::tui::fixtures;
 use crate::app::tui::model::Memory;
 use crate::app::tui::outlet::Outlet;
-use crate::app::tui::seam::Ticket;
+use crate::app::tui::seam::{Entered, Ticket};
 use crate::app::tui::theme::Theme;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -36,8 +36,12 @@ impl Cockpit for FakeCockpit {
         self.say(Effect::Run { ticket, command });
     }
 
-    fn input(&self, session: &str, bytes: Vec<u8>) {
-        self.say(Effect::Input { session: session.into(), bytes });
+    fn input(&self, session: &str, entered: Entered) {
+        let session = session.into();
+        self.say(match entered {
+            Entered::Bytes(bytes) => Effect::Input { session, bytes },
+            Entered::Paste(paste) => Effect::Paste { session, paste },
+        });
     }
 
     fn resize(&self, session: &str, rows: u16, cols: u16) {
@@ -85,6 +89,8 @@ impl Shell for FakeShell {
     }
 
     fn shape_cursor(&self, _shape: u8) {}
+
+    fn entitle(&self, _title: &str) {}
 
     fn resume(&self, _left: bool) -> (u16, u16) {
         self.resumed.fetch_add(1, Ordering::SeqCst);

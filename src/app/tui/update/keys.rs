@@ -7,8 +7,8 @@ use crossterm::event::KeyEvent;
 
 use super::super::keymap::{Action, Context};
 use super::super::model::{
-    Act, Ask, Events, Form, Launch, ManyAct, Model, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox, Reader,
-    Reading, TreeLine, dry_run,
+    Act, Ask, Events, Form, Help, Launch, ManyAct, Model, Overlay, Palette, Pane, Pending, Preview, Purpose, QuitBox,
+    Reader, Reading, TreeLine, dry_run,
 };
 use super::super::seam::{Effect, Ticket};
 use super::super::theme::Tone;
@@ -88,7 +88,7 @@ impl Turn<'_> {
             Action::Extend => self.extend(),
             Action::Dismiss => self.dismiss(),
             Action::Copy => self.copy(),
-            Action::Help => self.read(Reading::Help),
+            Action::Help => self.help(self.model.context()),
             Action::Suspend => self.effects.push(Effect::Suspend),
             Action::Quit => self.quit(),
             Action::Redraw => self.effects.push(Effect::Redraw),
@@ -239,6 +239,15 @@ impl Turn<'_> {
                 }
             }
         }
+    }
+
+    /// Opens the help at a place.
+    pub(super) fn help(&mut self, at: Context) {
+        if matches!(self.model.overlays.last(), Some(Overlay::Help(_))) {
+            return;
+        }
+        let pane = if at == Context::Panes { self.model.pane } else { Pane::List };
+        self.model.overlays.push(Overlay::Help(Help::at(at, pane)));
     }
 
     /// Opens something to read, as soon as nobody is typing.

@@ -26,14 +26,13 @@ use std::time::{Duration, Instant};
 use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::input;
-use super::keymap::{Context, is_chord, press_of};
+use super::keymap::{Action, Context, is_chord, press_of};
 use super::model::{Model, Overlay, Pane, Pending};
 use super::seam::{Effect, Ticket, Typed, UiEvent};
 use super::theme::Tone;
 use super::view;
 use super::view::layout::layout;
 use crate::app::command::Command;
-use crate::app::contract::HostKind;
 
 /// Takes in one event and returns what is asked for because of it.
 pub fn update(model: &mut Model, event: UiEvent, now: Instant) -> Vec<Effect> {
@@ -136,7 +135,12 @@ impl Turn<'_> {
         }
         let chord = is_chord(self.model.escape, key);
         let left_at = self.model.chord_at.take();
-        match self.model.context() {
+        let context = self.model.context();
+        if context != Context::Terminal && self.model.keys.lookup(context, key) == Some(Action::Help) {
+            // Whoever has just left a terminal asks for what holds there.
+            return self.help(if left_at.is_some() { Context::Terminal } else { context });
+        }
+        match context {
             Context::Terminal if chord => {
                 self.model.focused = false;
                 self.model.chord_at = Some(self.now);
@@ -152,12 +156,13 @@ impl Turn<'_> {
                 self.type_key(&chord);
             }
             Context::Panes => self.pane_key(key),
-            Context::Filter if !self.model.overlays.is_empty() => self.events_filter_key(key),
+            Context::Filter if !self.model.overlays.is_empty() => self.dialog_filter_key(key),
             Context::Filter => self.filter_key(key),
             Context::Form => self.form_key(key),
             context @ (Context::History | Context::Search) => self.history_key(context, key),
             context @ (Context::Preview
             | Context::Reader
+            | Context::Help
             | Context::Menu
             | Context::Picker
             | Context::Events
@@ -188,12 +193,13 @@ impl Turn<'_> {
     fn paste(&mut self, text: &str) {
         match self.model.context() {
             Context::Terminal => {
-                if let Some(mut modes) = self.model.modes().copied() {
-                    // Whether its program has asked for brackets only tmux knows for sure, and takes them off again.
-                    modes.bracketed_paste |= self.model.current().is_some_and(|row| row.host == HostKind::Tmux);
-                    let bytes = input::paste(text, modes);
-                    self.type_bytes(bytes);
-                    self.type_into_others(&Typed::Paste(text.to_owned()));
+                if let (Some(modes), Some(session)) = (self.model.modes(), self.model.selected.clone()) {
+                    let paste = input::paste(text, *modes);
+                    if !paste.text.is_empty() {
+                        self.effects.push(Effect::Paste { session, paste });
+                        self.model.scroll = 0;
+                        self.type_into_others(&Typed::Paste(text.to_owned()));
+                    }
                 }
             }
             Context::Line => {
@@ -207,10 +213,7 @@ impl Turn<'_> {
                     ask.line.insert(text);
                 }
             }
-            Context::Filter if let Some(Overlay::Events(events)) = self.model.overlays.last_mut() => {
-                events.line.insert(text);
-                events.chosen = None;
-            }
+            Context::Filter if !self.model.overlays.is_empty() => self.type_dialog_filter(|line| line.insert(text)),
             Context::Filter => self.type_filter(|line| line.insert(text)),
             Context::Search => self.type_search(|line| line.insert(text)),
             Context::Palette => {
@@ -224,6 +227,7 @@ impl Turn<'_> {
             | Context::History
             | Context::Preview
             | Context::Reader
+            | Context::Help
             | Context::Menu
             | Context::Picker
             | Context::Events
@@ -311,8 +315,8 @@ impl Turn<'_> {
         if let Some(row) = model.current()
             && rows >= 1
             && cols >= 2
-            && !row.phase.is_over()
         {
+            // What a session has left is read as well: it is wrapped anew.
             let session = row.session.clone();
             if model.sized.insert(session.clone(), (rows, cols)) != Some((rows, cols)) {
                 self.effects.push(Effect::Resize { session, rows, cols });

@@ -63,8 +63,8 @@ impl Turn<'_> {
                 };
             }),
             Action::Find => {
-                if let Some(Overlay::Events(events)) = self.model.overlays.last_mut() {
-                    events.typing = true;
+                if let Some((typing, _)) = self.dialog_filter() {
+                    *typing = true;
                 }
             }
             Action::Form => self.form_of_menu(),
@@ -144,6 +144,7 @@ impl Turn<'_> {
                 (preview.scroll, preview.follows) = (preview.scroll.saturating_add_signed(by), false);
             }
             Some(Overlay::Many(many)) => many.scroll = many.scroll.saturating_add_signed(by),
+            Some(Overlay::Help(help)) => help.scroll = help.scroll.saturating_add_signed(by),
             Some(Overlay::Reader(reader)) => reader.scroll = reader.scroll.saturating_add_signed(by),
             Some(Overlay::Quit(quit)) => quit.scroll = quit.scroll.saturating_add_signed(by),
             Some(Overlay::Launch(launch)) if !launch.typing => {
@@ -168,11 +169,9 @@ impl Turn<'_> {
             launch.typing = false;
             return;
         }
-        if let Some(Overlay::Events(events)) = self.model.overlays.last_mut()
-            && !events.line.text().is_empty()
-        {
+        if let Some((_, line)) = self.dialog_filter().filter(|(_, line)| !line.text().is_empty()) {
             // One step back: from some lines to all.
-            events.line = Field::default();
+            *line = Field::default();
             return;
         }
         match self.model.overlays.pop() {
@@ -219,7 +218,8 @@ impl Turn<'_> {
                 self.choose(chosen);
             }
             Some(Overlay::Quit(quit)) if quit.drawn => self.effects.push(Effect::Quit),
-            Some(Overlay::Quit(_) | Overlay::Form(_) | Overlay::Reader(_) | Overlay::Error(_)) | None => {}
+            Some(Overlay::Quit(_) | Overlay::Form(_) | Overlay::Reader(_) | Overlay::Help(_) | Overlay::Error(_))
+            | None => {}
         }
     }
 
@@ -231,22 +231,49 @@ impl Turn<'_> {
         self.run(command, Pending::Act { act, session, name });
     }
 
-    /// Takes a key while the filter of the event log is typed.
-    pub(super) fn events_filter_key(&mut self, key: &KeyEvent) {
+    /// Returns the filter of the topmost dialog: whether it has the keys, and its line.
+    fn dialog_filter(&mut self) -> Option<(&mut bool, &mut Field)> {
+        match self.model.overlays.last_mut()? {
+            Overlay::Events(events) => Some((&mut events.typing, &mut events.line)),
+            Overlay::Help(help) => Some((&mut help.typing, &mut help.line)),
+            Overlay::Preview(_)
+            | Overlay::Many(_)
+            | Overlay::Reader(_)
+            | Overlay::Launch(_)
+            | Overlay::Form(_)
+            | Overlay::Picker(_)
+            | Overlay::Ask(_)
+            | Overlay::Palette(_)
+            | Overlay::Error(_)
+            | Overlay::Quit(_) => None,
+        }
+    }
+
+    /// Changes what the topmost dialog filters by.
+    pub(super) fn type_dialog_filter(&mut self, change: impl FnOnce(&mut Field)) {
+        if let Some((_, line)) = self.dialog_filter() {
+            change(line);
+        }
+        match self.model.overlays.last_mut() {
+            Some(Overlay::Events(events)) => events.chosen = None,
+            Some(Overlay::Help(help)) => help.scroll = 0,
+            _ => {}
+        }
+    }
+
+    /// Takes a key while the filter of a dialog is typed.
+    pub(super) fn dialog_filter_key(&mut self, key: &KeyEvent) {
         let action = self.model.keys.lookup(Context::Filter, key);
         if let Some(action) = action.filter(|action| action.moves()) {
             let rows = if matches!(action, Action::PageUp | Action::PageDown) { 10 } else { 1 };
             let up = matches!(action, Action::Up | Action::PageUp);
             return self.scroll_overlay(if up { -rows } else { rows });
         }
-        let Some(Overlay::Events(events)) = self.model.overlays.last_mut() else { return };
+        let Some((typing, line)) = self.dialog_filter() else { return };
         match action {
-            Some(Action::Confirm) => events.typing = false,
-            Some(_) => (events.typing, events.line) = (false, Field::default()),
-            None => {
-                events.line.edit(key);
-                events.chosen = None;
-            }
+            Some(Action::Confirm) => *typing = false,
+            Some(_) => (*typing, *line) = (false, Field::default()),
+            None => self.type_dialog_filter(|line| line.edit(key)),
         }
     }
 
@@ -326,9 +353,9 @@ impl Turn<'_> {
         let Some(overlay) = self.model.overlays.last() else { return };
         let what = match overlay {
             Overlay::Events(_) => "the events",
+            Overlay::Help(_) => "the help",
             Overlay::Preview(_) | Overlay::Many(_) => "the preview",
             Overlay::Reader(reader) => match reader.reading {
-                Reading::Help => "the help",
                 Reading::Receipt(_) => "the receipt",
                 Reading::Live(_) => "the stop",
                 Reading::Orphans(_) => "the orphans",

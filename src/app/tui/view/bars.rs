@@ -32,7 +32,9 @@ pub(super) fn title(
     row.put(line, rule).put(" ", theme.text());
     for (index, (text, style)) in parts.iter().enumerate() {
         let style = if index == 0 && active { theme.accent().add_modifier(Modifier::BOLD) } else { *style };
-        row.put(text, style);
+        if !row.words(text, style) {
+            break;
+        }
     }
     row.put(" ", theme.text());
     // The rule is drawn beside the text and not below it: text in the terminal's own colour would take the rule's.
@@ -109,6 +111,7 @@ fn is_of_use(model: &Model, action: Action) -> bool {
         Action::Stop if model.context() == Context::Panes && model.marked.is_empty() => {
             model.current().is_some_and(|row| !ends_nobody(model, Act::Stop, row))
         }
+        Action::Help => !matches!(model.overlays.last(), Some(Overlay::Help(_))),
         Action::Mark => model.met.is_none(),
         Action::Sweep => model.met.is_none() || !model.marked.is_empty(),
         Action::Focus | Action::Why | Action::Stop | Action::Restart | Action::Tree | Action::Zoom | Action::Copy => {
@@ -193,7 +196,9 @@ pub(super) fn footer(model: &Model, area: Rect, buffer: &mut Buffer) {
     // The keys that lead out and to the help are never crowded out: they are measured first.
     let room = row.room().saturating_sub(1);
     let size = |(key, label): &(String, &str)| width(key) + 1 + width(label) + 2;
-    let must = |hint: &(String, &str)| matches!(hint.1, "help" | "quit" | "cancel" | "close" | "do it");
+    let must = |hint: &(String, &str)| {
+        matches!(hint.1, "quit" | "cancel" | "close" | "do it") || (hint.1 == "help" && context == Context::Panes)
+    };
     let mut left = room.saturating_sub(hints.iter().filter(|hint| must(hint)).map(&size).sum());
     let mut shown: Vec<&(String, &str)> = Vec::new();
     let mut crowded = false;

@@ -40,7 +40,12 @@ pub(super) fn dialog(model: &Model, overlay: &Overlay) -> Dialog {
     let most = match overlay {
         Overlay::Error(_) | Overlay::Ask(_) => 72,
         Overlay::Launch(_) | Overlay::Form(_) | Overlay::Picker(_) | Overlay::Palette(_) => 92,
-        Overlay::Preview(_) | Overlay::Many(_) | Overlay::Reader(_) | Overlay::Events(_) | Overlay::Quit(_) => 112,
+        Overlay::Preview(_)
+        | Overlay::Many(_)
+        | Overlay::Reader(_)
+        | Overlay::Help(_)
+        | Overlay::Events(_)
+        | Overlay::Quit(_) => 112,
     };
     let inner = if framed { cols.saturating_sub(8).min(most) } else { cols };
     let (title, tone, lines, selected) = content(model, overlay, inner);
@@ -78,7 +83,6 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
             (format!("{}: all that are marked", m.act.verb()), tone, many::lines(model, m, width), None)
         }
         Overlay::Reader(reader) => match &reader.reading {
-            Reading::Help => ("Keys".to_owned(), Tone::Plain, help::help_lines(model, width), None),
             Reading::Live(session) => {
                 let name = model.sessions.by_id(session).map_or(session.as_str(), |row| row.name.as_str());
                 let live = model.live.iter().find(|live| live.session == *session);
@@ -111,6 +115,7 @@ fn content(model: &Model, overlay: &Overlay, width: u16) -> Content {
                 ("Doctor".to_owned(), Tone::Plain, report::doctor_lines(model, checks, width), None)
             }
         },
+        Overlay::Help(h) => (help::title(h), Tone::Plain, help::lines(model, h, width), None),
         Overlay::Launch(l) => {
             let (lines, selected) = launch::lines(model, l, width);
             ("Start".to_owned(), Tone::Plain, lines, selected)
@@ -149,6 +154,7 @@ fn scroll(overlay: &Overlay) -> usize {
         Overlay::Preview(p) => p.scroll,
         Overlay::Many(m) => m.scroll,
         Overlay::Reader(r) => r.scroll,
+        Overlay::Help(h) => h.scroll,
         Overlay::Quit(q) => q.scroll,
         Overlay::Launch(l) => l.top,
         Overlay::Form(f) => f.top,

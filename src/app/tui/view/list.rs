@@ -119,6 +119,15 @@ pub(super) fn count(model: &Model) -> String {
 }
 
 /// Puts what all sessions use, and how many of them want a person, in front of how many there are, as far as it fits.
+/// Says how many sessions want somebody.
+pub(super) fn wanting(model: &Model) -> Option<String> {
+    match model.sessions.rows().iter().filter(|row| model.wants(row)).count() {
+        0 => None,
+        1 => Some("1 wants you".to_owned()),
+        many => Some(format!("{many} want you")),
+    }
+}
+
 fn totals(model: &Model, room: u16, count: &str) -> String {
     if count.is_empty() {
         return String::new();
@@ -126,11 +135,7 @@ fn totals(model: &Model, room: u16, count: &str) -> String {
     let totals = Totals::of(model.sessions.rows().iter(), false);
     let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
     let gpu = totals.gpu_bytes.map(|bytes| format!("{} GPU", human::bytes(Some(bytes))));
-    let wants = match model.sessions.rows().iter().filter(|row| model.wants(row)).count() {
-        0 => None,
-        1 => Some("1 wants you".to_owned()),
-        many => Some(format!("{many} want you")),
-    };
+    let wants = wanting(model);
     let said = |gpu_too: bool, wants_too: bool| {
         let parts = [
             wants.clone().filter(|_| wants_too),

@@ -30,6 +30,7 @@ mod settle;
 mod stranger;
 #[cfg(test)]
 pub(super) mod tests;
+mod title;
 mod tree;
 mod why;
 
@@ -41,4 +42,5 @@ pub(super) use list::list_lines;
 pub use screen::Surface;
 pub(super) use screen::links;
 pub(super) use settle::settle;
+pub(super) use title::outer_title;
 pub(super) use tree::tree_rows;

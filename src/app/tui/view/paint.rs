@@ -9,6 +9,7 @@ use ratatui::style::Style;
 use ratatui::text::Line;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use super::super::glyph::{DOT, MORE};
 use crate::text::{escape, shorten};
 
 /// Room that is given to columns in the order of their importance.
@@ -59,6 +60,19 @@ impl<'a> Row<'a> {
         self
     }
 
+    /// Writes text as far as it fits: what does not is cut after a word. Returns whether all of it did.
+    pub(super) fn words(&mut self, text: &str, style: Style) -> bool {
+        let text = escape(text);
+        let fits = width(&text) <= self.room();
+        if fits {
+            self.put(&text, style);
+        } else if self.room() > 0 {
+            let cut = shorten(&text, usize::from(self.room()));
+            self.put(&format!("{}{MORE}", after_word(&text, &cut)), style);
+        }
+        fits
+    }
+
     /// Leaves columns blank.
     pub(super) fn gap(&mut self, columns: u16) -> &mut Self {
         self.x = (self.x + columns).min(self.right);
@@ -95,6 +109,14 @@ impl<'a> Row<'a> {
             self.buffer.set_stringn(self.x, self.y, text, usize::from(self.room()), style);
         }
     }
+}
+
+/// Returns what was left of a text without the word that was cut, where that leaves half of it.
+fn after_word<'a>(text: &str, cut: &'a str) -> &'a str {
+    let head = cut.strip_suffix(MORE).unwrap_or(cut);
+    let is_whole = text.strip_prefix(head).is_some_and(|rest| rest.starts_with(' '));
+    let end = head.rfind(' ').filter(|end| !is_whole && end * 2 >= head.len());
+    end.map_or(head, |end| &head[..end]).trim_end_matches(|c| " ,;:(.".contains(c) || DOT.contains(c))
 }
 
 /// Returns what stands before a line: the glyph where it is on, else as much room.
@@ -210,6 +232,28 @@ mod tests {
             },
             "e\u{301}x───",
         );
+    }
+
+    #[test]
+    fn what_is_read_is_cut_after_a_word() {
+        let cut = |columns: u16, text: &str, expected: &str| {
+            check(
+                columns,
+                |row| {
+                    assert_eq!(row.words(text, Style::new()), text == expected);
+                },
+                expected,
+            );
+        };
+        cut(12, "port is used", "port is used");
+        cut(11, "port is used", "port is…");
+        cut(8, "port is used", "port is…");
+        cut(7, "port is used", "port…");
+        cut(9, "used by 7 (nginx)", "used by…");
+        cut(14, "serve · tmux · :8080", "serve · tmux…");
+        cut(8, "a verylongword", "a veryl…");
+        cut(5, "中文 文字", "中文…");
+        cut(1, "port", "…");
     }
 
     #[test]

@@ -177,6 +177,7 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         (Some(kept), _) => {
             format!("; {} {} left alive", kept.join(", "), if kept.len() == 1 { "was" } else { "were" })
         }
+        (None, Some(why)) if session.phase.is_over() => format!(": {why}"),
         (None, Some(why)) => format!(" {why}"),
         (None, None) => String::new(),
     };
@@ -196,6 +197,9 @@ fn draw_title(model: &Model, area: Rect, buffer: &mut Buffer) {
         history::place(history)
     } else if model.scroll > 0 {
         format!("{} back", model.scroll)
+    } else if session.phase.is_over() && !detail.is_empty() {
+        // Why it is over takes the room: its id is found by `c`.
+        String::new()
     } else {
         session.session.clone()
     };

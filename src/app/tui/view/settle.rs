@@ -44,6 +44,7 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
             Some(Overlay::Preview(p)) => p.scroll = follow(p.scroll, selected.filter(|_| p.follows), count, height),
             Some(Overlay::Many(m)) => m.scroll = follow(m.scroll, None, count, height),
             Some(Overlay::Reader(r)) => r.scroll = follow(r.scroll, None, count, height),
+            Some(Overlay::Help(h)) => h.scroll = follow(h.scroll, None, count, height),
             Some(Overlay::Quit(q)) => q.scroll = follow(q.scroll, None, count, height),
             Some(Overlay::Palette(p)) => p.top = follow(p.top, selected, count, height),
             Some(Overlay::Form(f)) => {

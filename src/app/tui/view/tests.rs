@@ -280,6 +280,23 @@ fn help() {
     check("help", |bench| {
         bench.press("?");
     });
+    check("help_of_history", |bench| {
+        bench.freeze("[");
+        bench.press("?");
+    });
+    check("help_of_preview", |bench| {
+        bench.press("x?");
+    });
+    check("help_of_form", |bench| {
+        bench.press("a<F1>");
+    });
+    check("help_of_processes", |bench| {
+        bench.press("t");
+        bench.press(if bench.model.pane == crate::app::tui::model::Pane::Tree { "?" } else { "t<Tab><Tab>?" });
+    });
+    check("help_filtered", |bench| {
+        bench.press("?/copy");
+    });
 }
 
 #[test]

@@ -19,7 +19,9 @@ fn typed_into(effects: &[Effect]) -> Vec<&str> {
     effects
         .iter()
         .filter_map(|effect| {
-            if let Effect::Input { session, .. } | Effect::Broadcast { session, .. } = effect {
+            if let Effect::Input { session, .. } | Effect::Paste { session, .. } | Effect::Broadcast { session, .. } =
+                effect
+            {
                 Some(session.as_str())
             } else {
                 None

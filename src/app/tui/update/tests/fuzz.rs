@@ -218,6 +218,7 @@ fn walk(mut random: Random) {
                 }
                 Effect::Resize { rows, cols, .. } => assert!(rows >= 1 && cols >= 2, "step {step}"),
                 Effect::Input { bytes, .. } => assert!(!bytes.is_empty()),
+                Effect::Paste { paste, .. } => assert!(bench.model.focused && !paste.text.is_empty()),
                 Effect::Broadcast { session, .. } => assert!(bench.model.focused && !session.is_empty()),
                 Effect::Freeze => bench.thaw(),
                 Effect::Select(_)

@@ -48,16 +48,20 @@ fn the_slash_searches_where_the_terminal_has_the_keys() {
 }
 
 #[test]
-fn wrapped_lines_are_copied_whole_and_rows_as_rows() {
+fn lines_are_copied_whole_however_they_are_wrapped() {
     let mut bench = Bench::full(140, 40);
-    let effects = bench.freeze("[/wrapped<Enter>Vjy");
-    let text = copied(&effects).unwrap_or_default().to_owned();
-    assert_eq!(text, format!("a wrapped line {}", "x".repeat(100)));
+    let effects = bench.freeze("[/wrapped<Enter>Vy");
+    let line = format!("a wrapped line {}", "x".repeat(100));
+    assert_eq!(copied(&effects), Some(line.as_str()));
+    for keys in ["[/wrapped<Enter>jVy", "[/wrapped<Enter>Vky", "[/wrapped<Enter>jy"] {
+        let effects = bench.freeze(keys);
+        assert!(copied(&effects).is_some_and(|text| text.ends_with(&line)), "{keys}");
+    }
     assert_eq!(bench.model.context(), Context::Panes, "a copy ends the look back");
     let effects = bench.freeze("[/line 19<Enter>0vly");
     assert_eq!(copied(&effects), Some("li"));
     let effects = bench.freeze("[/line 19<Enter>y");
-    assert_eq!(copied(&effects), Some("line 19"), "without a selection the row");
+    assert_eq!(copied(&effects), Some("line 19"), "without a selection the line");
 }
 
 #[test]

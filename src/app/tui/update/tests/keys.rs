@@ -6,10 +6,11 @@ use crossterm::event::{Event as Input, KeyCode, KeyEvent, KeyEventKind, KeyModif
 
 use super::commands;
 use crate::app::command::{Answer, Command, OrphansRequest, ScreenText};
+use crate::app::contract::Phase;
 use crate::app::tui::fixtures::{self, Bench};
 use crate::app::tui::keymap::{BINDINGS, Context, Keymap};
-use crate::app::tui::model::{Overlay, Pane, Reading};
-use crate::app::tui::seam::{Effect, UiEvent};
+use crate::app::tui::model::{Overlay, Pane};
+use crate::app::tui::seam::{Effect, Entered, UiEvent};
 use crate::app::tui::view::layout::layout;
 
 const FIRST: &str = "serve-1a2b3c4d";
@@ -20,6 +21,9 @@ fn typed(effects: &[Effect]) -> String {
         if let Effect::Input { session, bytes } = effect {
             assert_eq!(session, FIRST);
             text.push_str(&bytes.escape_ascii().to_string());
+        } else if let Effect::Paste { session, paste } = effect {
+            assert_eq!(session, FIRST);
+            text.push_str(&Entered::Paste(paste.clone()).bytes().escape_ascii().to_string());
         }
     }
     text
@@ -302,18 +306,18 @@ fn a_terminal_that_was_connected_just_now_is_sized_again() {
 
 #[test]
 fn readers_open_scroll_and_close() {
-    for (key, reading) in [("?", Reading::Help), ("h", Reading::Help)] {
-        for close in ["<Esc>", "<Enter>", "q", "<C-c>"] {
+    for key in ["?", "h", "<F1>"] {
+        for close in ["<Esc>", "<Enter>", "q", "<C-c>", "?", "<F1>"] {
             let mut bench = Bench::full(80, 24);
             bench.press(key);
-            assert!(matches!(bench.model.overlays.last(), Some(Overlay::Reader(r)) if r.reading == reading));
+            assert_eq!(bench.model.context(), Context::Help);
             bench.press(close);
             assert!(bench.model.overlays.is_empty(), "{key} {close}");
         }
     }
     let mut bench = Bench::full(80, 24);
     let scroll = |bench: &Bench| match bench.model.overlays.last() {
-        Some(Overlay::Reader(reader)) => reader.scroll,
+        Some(Overlay::Help(help)) => help.scroll,
         other => panic!("{other:?}"),
     };
     bench.press("?jj");
@@ -326,6 +330,94 @@ fn readers_open_scroll_and_close() {
     assert_eq!(scroll(&bench), end, "not beyond the end");
     bench.press("g<PgUp>");
     assert_eq!(scroll(&bench), 0);
+}
+
+/// The help begins with the keys of where it was opened, and leads back there.
+#[test]
+fn the_help_is_of_the_place() {
+    let check = |place: &str, open: &dyn Fn(&mut Bench)| {
+        let mut bench = Bench::full(140, 40);
+        open(&mut bench);
+        let before = bench.model.context();
+        if before != Context::Help {
+            bench.press(if before.types() { "<F1>" } else { "?" });
+        }
+        assert_eq!(bench.model.context(), Context::Help, "{place}");
+        let text = bench.draw();
+        assert!(text.contains(&format!(" Keys: {place} ")) && text.contains(&format!(" {place}  here")), "{text}");
+        bench.press("<Esc>");
+        let leads_to = if before == Context::Help { Context::Panes } else { before };
+        assert_eq!(bench.model.context(), leads_to, "{place}");
+    };
+    check("Sessions", &|_| {});
+    check("Terminal", &|bench| drop(bench.press("<Tab>")));
+    check("Processes", &|bench| drop(bench.press("<Tab><Tab>")));
+    check("In a session's terminal", &|bench| drop(bench.press("<Enter><C-\\>?")));
+    check("Looking back in a terminal", &|bench| drop(bench.freeze("[")));
+    check("Search in a terminal", &|bench| drop(bench.freeze("[/")));
+    check("Filter of the list", &|bench| drop(bench.press("/")));
+    check("Preview", &|bench| drop(bench.press("x")));
+    check("Launch form", &|bench| drop(bench.press("a")));
+    check("Start menu", &|bench| drop(bench.press("s")));
+    check("Command line", &|bench| drop(bench.press("s:")));
+    check("Command palette", &|bench| drop(bench.press(":")));
+    check("Events and receipts", &|bench| drop(bench.press("e")));
+    check("How much longer", &|bench| drop(bench.press("+")));
+    check("Quit", &|bench| drop(bench.press("q")));
+    // A second key after the chord is no question about the terminal.
+    let mut bench = Bench::full(140, 40);
+    bench.press("<Enter><C-\\>j?");
+    assert!(bench.draw().contains(" Keys: Sessions "));
+}
+
+#[test]
+fn the_help_is_filtered_by_words() {
+    let mut bench = Bench::full(140, 40);
+    let lines = |bench: &mut Bench, word: &str| bench.draw().lines().filter(|line| line.contains(word)).count();
+    let all = lines(&mut bench, "│");
+    bench.press("?jj/sweep marked");
+    let text = bench.draw();
+    assert!(text.contains("Keys: Sessions  /sweep marked│"), "{text}");
+    assert!(text.contains(" Space ") && !text.contains("start a recipe"), "{text}");
+    assert!(matches!(bench.model.overlays.last(), Some(Overlay::Help(help)) if help.scroll == 0));
+    bench.press("<Enter>");
+    assert_eq!(bench.model.context(), Context::Help, "what was found is read");
+    bench.press("/nothing of this");
+    assert!(bench.draw().contains("Nothing matches."));
+    bench.press("<Esc>");
+    assert!(bench.draw().contains("start a recipe"), "all lines again");
+    bench.press("/x");
+    let text = bench.draw();
+    assert!(
+        text.contains("x                  stop the session") && !text.contains("KILL"),
+        "one character is a key: {text}"
+    );
+    bench.press("<Esc>/extend");
+    assert!(bench.draw().contains("let the session live longer"), "by its name in the configuration, too");
+    bench.press("<Enter><Esc>");
+    assert_eq!(bench.model.context(), Context::Help, "one step back");
+    bench.press("/");
+    bench.send(UiEvent::Input(Input::Paste("orphan\n".into())));
+    assert!(bench.draw().contains("/orphan"));
+    bench.press("<Esc><Esc>");
+    assert!(bench.model.overlays.is_empty() && lines(&mut bench, "│") == all);
+}
+
+/// What is left of a session is as wide as what shows it: a line that was longer is wrapped, and not cut.
+#[test]
+fn what_has_ended_has_the_size_of_its_pane() {
+    let mut bench = Bench::full(140, 40);
+    let mut rows = fixtures::sessions();
+    for row in &mut rows {
+        row.phase = Phase::Failed;
+    }
+    bench.send(UiEvent::Sessions(rows));
+    let sizes = |effects: Vec<Effect>| effects.into_iter().filter(|effect| matches!(effect, Effect::Resize { .. }));
+    let (rows, cols) = layout(&bench.model).terminal;
+    let expected = Effect::Resize { session: "serve-00000002".into(), rows, cols };
+    assert_eq!(sizes(bench.press("j")).collect::<Vec<_>>(), [expected]);
+    assert_eq!(sizes(bench.press("kj")).count(), 0, "once");
+    assert_eq!(sizes(bench.press("z")).count(), 1);
 }
 
 #[test]
@@ -353,7 +445,11 @@ fn every_binding_is_handled_without_surprise() {
                     Context::Panes => {}
                     Context::Terminal => drop(bench.press("<Enter>")),
                     Context::Preview => drop(bench.press("x")),
-                    Context::Reader => drop(bench.press("?")),
+                    Context::Reader => {
+                        let effects = bench.press("D");
+                        bench.answer(&effects, Answer::Doctor(fixtures::checks()));
+                    }
+                    Context::Help => drop(bench.press("?")),
                     Context::Menu => drop(bench.press("s")),
                     Context::Form => drop(bench.press("a")),
                     Context::Events => drop(bench.press("e")),
@@ -382,6 +478,7 @@ fn every_binding_is_handled_without_surprise() {
                         "Shift-Tab" => "<BackTab>".to_owned(),
                         "↑" => "<Up>".to_owned(),
                         "↓" => "<Down>".to_owned(),
+                        "F1" => "<F1>".to_owned(),
                         _ => text.clone(),
                     },
                     |c| format!("<C-{}>", c.to_lowercase()),
@@ -437,7 +534,7 @@ fn what_is_typed_before_a_terminal_is_there_waits_for_it() {
     assert!(!bench.model.focused && bench.model.overlays.is_empty(), "they were no commands");
     assert!(bench.send(UiEvent::Input(Input::Paste("p\n".into()))).is_empty());
     bench.model.observe(Some(fixtures::facts(FIRST)));
-    assert_eq!(typed(&bench.send(UiEvent::Tick)), "xq\\x1b[200~p\\r\\x1b[201~", "tmux takes the brackets off");
+    assert_eq!(typed(&bench.send(UiEvent::Tick)), "xqp\\r", "whether brackets are wanted is asked of tmux");
     assert!(bench.model.focused);
     // The key that leaves a terminal ends the wait, and so does a terminal that never comes.
     for (keys, told) in [("<C-\\>", None), ("x", Some("has no terminal here"))] {

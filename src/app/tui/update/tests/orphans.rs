@@ -187,6 +187,7 @@ fn what_was_left_alive_on_purpose_does_not_end_with_us() {
     bench.look();
     let text = bench.draw();
     assert!(text.contains("build  stopped; an ssh agent was left alive"), "{text}");
+    bench.send(UiEvent::ScreenChanged);
     assert_eq!(bench.press("q"), [Effect::Quit], "nothing ends");
     // Where somebody else is left as well, its plan says whether anybody ends.
     orphans.orphans[0].left.push(fixtures::process(4401, 1, "sleep 9"));

@@ -129,7 +129,7 @@ fn dialogs_keep_the_mouse_to_themselves() {
     let mut bench = Bench::full(80, 24);
     bench.press("?");
     assert_eq!(in_pane(&mut bench, CLICK, Pane::List, 2), []);
-    assert_eq!((bench.model.context(), bench.model.selected.as_deref()), (Context::Reader, Some(FIRST)));
+    assert_eq!((bench.model.context(), bench.model.selected.as_deref()), (Context::Help, Some(FIRST)));
     let before = bench.draw();
     at(&mut bench, MouseEventKind::ScrollDown, 1, 1);
     assert_ne!(bench.draw(), before);

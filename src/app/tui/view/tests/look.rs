@@ -29,7 +29,7 @@ fn configured_keys_work_and_are_shown_wherever_keys_are_shown() {
     bench.press("K");
     assert_eq!(bench.model.context(), Context::Preview);
     bench.press("<Esc>J");
-    assert_eq!(bench.model.context(), Context::Reader);
+    assert_eq!(bench.model.context(), Context::Help);
     let help = bench.draw();
     assert!(help.contains("K Del ") && help.contains("by :"), "{help}");
     bench.press("<Esc>:stop the session");

@@ -1,0 +1,88 @@
+//! What is typed and pasted into a session. It is an answer to whatever the session waits for.
+
+use std::sync::{Arc, PoisonError};
+
+use super::launch::tmux;
+use super::session::Session;
+use super::{Inner, Runtime};
+use crate::app::command::Command;
+use crate::app::error::{AppError, ErrorKind};
+use crate::lifecycle::clock::boottime;
+use crate::tmux::keys::parse_all as parse_keys;
+
+impl Inner {
+    pub(super) fn send(&self, reference: &str, text: Option<&str>, keys: &[String]) -> Result<(), AppError> {
+        let session = self.find(reference)?;
+        self.send_to(&session, text, keys)
+    }
+
+    pub(super) fn send_to(&self, session: &Arc<Session>, text: Option<&str>, keys: &[String]) -> Result<(), AppError> {
+        let parsed = parse_keys(keys).map_err(|error| AppError::new(ErrorKind::Usage, error.to_string()))?;
+        takes_input(session)?;
+        let began = boottime();
+        if let Some(owned) = &session.pty {
+            let modes = {
+                let screen = owned.pty.screen();
+                let screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+                screen.modes()
+            };
+            let mut bytes = text.unwrap_or_default().as_bytes().to_vec();
+            for name in keys {
+                let encoded = crate::pty::keys::encode(name, modes);
+                bytes.extend(encoded.ok_or_else(|| AppError::new(ErrorKind::Usage, format!("unknown key {name:?}")))?);
+            }
+            owned.pty.write(bytes);
+            self.answer_now(session, began);
+            return Ok(());
+        }
+        let (server, pane) = self.pane_of(session)?;
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            server.send_text(&pane.pane, text).map_err(|error| tmux(&error))?;
+        }
+        if !parsed.is_empty() {
+            server.send_keys(&pane.pane, &parsed).map_err(|error| tmux(&error))?;
+        }
+        self.answer_now(session, began);
+        Ok(())
+    }
+}
+
+impl Runtime {
+    /// Types bytes into a PTY session of this run; tells whether it is one.
+    pub fn type_bytes(&self, session: &str, bytes: impl FnOnce() -> Vec<u8>) -> bool {
+        let session = self.inner.lock().by_id.get(session).cloned();
+        if let Some((session, owned)) = session.as_ref().and_then(|session| Some((session, session.pty.as_ref()?))) {
+            self.inner.answer(session, boottime());
+            owned.pty.write(bytes());
+            return true;
+        }
+        false
+    }
+
+    /// Pastes a text into a session that is not looked at: tmux brackets it where its program has asked for that. The
+    /// terminal of another manager gets it as if it was typed.
+    ///
+    /// # Errors
+    /// As [`Command::Send`].
+    pub fn paste(&self, session: &str, text: &str) -> Result<(), AppError> {
+        if self.is_elsewhere(session) {
+            let send = Command::Send { session: session.to_owned(), text: Some(text.to_owned()), keys: None };
+            return self.execute(&send).map(drop);
+        }
+        let session = self.inner.find(session)?;
+        takes_input(&session)?;
+        let began = boottime();
+        let (server, pane) = self.inner.pane_of(&session)?;
+        server.paste(&pane.pane, text).map_err(|error| tmux(&error))?;
+        self.inner.answer_now(&session, began);
+        Ok(())
+    }
+}
+
+fn takes_input(session: &Session) -> Result<(), AppError> {
+    if session.state().settled || session.phase().0.is_over() {
+        let message = format!("{} has ended: nobody reads what is typed", session.id);
+        return Err(AppError::new(ErrorKind::Failed, message));
+    }
+    Ok(())
+}
