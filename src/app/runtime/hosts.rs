@@ -349,11 +349,14 @@ fn close_tmux(inner: &Inner, record: &TmuxRecord, captured: &Captured) -> Result
 }
 
 /// Tells whether the host of a session is still there: its PTY open, or its tmux session alive.
-pub(super) fn is_open(inner: &Inner, session: &Session, record: Option<&TmuxRecord>) -> bool {
-    match (session.host, record) {
-        (HostKind::Pty, _) => session.pty.is_some(),
-        (HostKind::Tmux, Some(record)) => panes(inner, record).is_ok_and(|rows| !rows.is_empty()),
-        (HostKind::Tmux, None) => false,
+///
+/// # Errors
+/// With what keeps tmux from being asked: then nobody can tell.
+pub(super) fn is_open(inner: &Inner, session: &Session) -> Result<bool, String> {
+    match (session.host, session.tether().tmux) {
+        (HostKind::Pty, _) => Ok(session.pty.is_some()),
+        (HostKind::Tmux, Some(record)) => Ok(!panes(inner, &record)?.is_empty()),
+        (HostKind::Tmux, None) => Ok(false),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Inner;
 use super::earlier::End;
-use super::hosts::guard;
+use super::hosts::{guard, is_open};
 use super::orphans::count;
 use super::session::Session;
 use super::stopper::How;
@@ -140,7 +140,8 @@ impl Inner {
                 let alive = sample.rows.values().any(|left| left.row.verdict != VerdictKind::Gone);
                 alive || !sample.unbound.is_empty() || sample.blind
             };
-            let open = || session.host == HostKind::Tmux && !session.state().settled && self.host_is_open(&session);
+            // One that nobody can look at may hold somebody.
+            let open = || session.host == HostKind::Tmux && !session.state().settled && is_open(self, &session) != Ok(false);
             if !lives && !open() {
                 self.dismiss(&session);
             }
@@ -170,10 +171,17 @@ impl Inner {
                 swept.push(receipt);
             }
             Decision::AlreadyGone | Decision::Foreign => {
+                // A dead pane keeps its tmux session open, and another pane may live in it; whoever carries its marker
+                // is to be named; a stop that nobody has finished has no receipt.
+                let open = match is_open(self, session) {
+                    Ok(open) => open,
+                    Err(why) => {
+                        tracing::warn!(session = session.id, why, "nobody can tell whether its tmux session is open");
+                        count(report, Decision::Unverifiable);
+                        return Ok(());
+                    }
+                };
                 count(report, decision);
-                // A dead pane keeps its tmux session open; whoever carries its marker is to be named; a stop that
-                // nobody has finished has no receipt.
-                let open = decision == Decision::AlreadyGone && self.host_is_open(session);
                 let unfinished = decision == Decision::AlreadyGone && !session.tether().begun().is_empty();
                 if open || unfinished || self.is_marked(session) {
                     swept.extend(self.end(session, How { reap: true, ..how }).ok());
@@ -198,10 +206,6 @@ impl Inner {
     fn is_marked(&self, session: &Session) -> bool {
         let tether = session.tether();
         !marked(std::iter::empty(), &tether.marker, &guard(self, &tether), &self.inspector).is_empty()
-    }
-
-    pub(super) fn host_is_open(&self, session: &Session) -> bool {
-        super::hosts::is_open(self, session, session.tether().tmux.as_ref())
     }
 
     /// Forgets a session that is over, at a person's word.
@@ -234,8 +238,15 @@ impl Inner {
         if let Some(pid) = left {
             return Err(refuse(format!("pid {pid} of it lives; `orphans --reap {}` ends it", session.id)));
         }
-        if !session.state().settled && session.host == HostKind::Tmux && self.host_is_open(&session) {
-            return Err(refuse("its tmux session is still open; stop it first".into()));
+        if !session.state().settled && session.host == HostKind::Tmux {
+            match is_open(self, &session) {
+                Ok(false) => {}
+                Ok(true) => return Err(refuse("its tmux session is still open; stop it first".into())),
+                Err(why) => {
+                    let message = format!("{} is not dismissed: {why}", session.id);
+                    return Err(AppError::new(ErrorKind::Unverifiable, message));
+                }
+            }
         }
         self.dismiss(&session);
         Ok(())

@@ -538,8 +538,10 @@ impl Inner {
             let message = format!("{} lives in a PTY: only the cookbook-tui that owns it can show it", session.id);
             return Err(AppError::new(ErrorKind::Refused, message));
         };
-        if !is_open(self, &session, Some(record)) {
-            return Err(not_found(format!("the tmux session of {} is gone", session.id)));
+        match is_open(self, &session) {
+            Ok(true) => {}
+            Ok(false) => return Err(not_found(format!("the tmux session of {} is gone", session.id))),
+            Err(why) => return Err(AppError::new(ErrorKind::Unverifiable, format!("{}: {why}", session.id))),
         }
         let id = record.session_id.parse().map_err(|error| AppError::new(ErrorKind::State, format!("{error}")))?;
         // From now on the person's terminal decides the size. A window that keeps another one is no hindrance.
