@@ -81,7 +81,8 @@ fn journal(entries: &Entries, now: f64) -> String {
         #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
         let ago = age(now - entry.at as f64);
         let receipt = &entry.receipt;
-        let exited = receipt.outcomes.iter().filter(|row| row.outcome == OutcomeKind::Exited).count();
+        let is_dead = |kind| matches!(kind, OutcomeKind::Exited | OutcomeKind::AlreadyGone);
+        let exited = receipt.outcomes.iter().filter(|row| is_dead(row.outcome)).count();
         let by = match entry.by {
             By::Manager => "manager",
             By::Warden => "warden",
@@ -435,9 +436,10 @@ fn orphans(orphans: &Orphans) -> String {
         let cpu = row.cpu_pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%"));
         let memory = row.rss_bytes.map_or_else(|| "-".into(), bytes);
         let (verdict, age) = (row.verdict.name(), age(orphan.age_s));
+        let noun = if row.processes == 1 { "process" } else { "processes" };
         writeln!(
             text,
-            "{}  {verdict}, {age} old, {} processes, {cpu}, {memory}: {}",
+            "{}  {verdict}, {age} old, {} {noun}, {cpu}, {memory}: {}",
             row.session,
             row.processes,
             escape(&row.command)

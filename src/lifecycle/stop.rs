@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use self::observed::{fill_beside, gone_before, release, settle};
+pub(super) use self::observed::tell_gone;
+use self::observed::{fill_beside, release, settle};
 use super::authority::verify;
 use super::clock::timespec;
 use super::conduct::{Ended, Observed, Stage, conduct};
@@ -199,8 +200,8 @@ pub fn stop(
     await_unbound(&result);
     settle(&mut receipt, &result, blind, inspector);
     if !blind {
-        let gone = gone_before(&begun_before, &receipt.outcomes, |identity| verify(identity, inspector).kind);
-        receipt.outcomes.extend(gone);
+        let known = "captured by a stop that was not finished";
+        tell_gone(&mut receipt.outcomes, &begun_before, known, |identity| verify(identity, inspector).kind);
     }
     if let Some(marker) = scope.marker.as_deref().filter(|_| !blind && !watched) {
         let marked = marked(result.members.values(), marker, guard, inspector);

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Host, Launch, Session, World, eventually};
+use crate::support::{Batch, Host, Launch, PATIENCE, Session, World, eventually, pids};
 
 fn launched(world: &World, batch: &mut Batch, host: Host) -> Session {
     let script = world.shell("trap 'exit 3' USR1; log root; while :; do sleep 0.05; done");
@@ -97,9 +97,17 @@ fn with_those_who_were_left() {
         let left = format!("one process was left alive: pid {}", world.ledger.of("daemon").pid);
         assert_said_once(&world, &session.id, &[why, &left]);
         assert!(world.ledger.is_alive("daemon") && world.tether(&session.id).is_some());
+        // Whether the hang-up of its terminal was faster or a signal: it did not fail, and it is named.
+        let row = world.batch().row(&session.id);
+        assert_eq!(row["phase"], "exited", "{row:#}");
+        let receipt: Value =
+            serde_json::from_str(&world.text(&format!("state/sessions/{}.receipt", session.id))).unwrap();
+        assert!(pids(&receipt, "outcomes").contains(&i64::from(world.ledger.of("root").pid)), "{receipt:#}");
         world.ledger.signal("daemon", Signal::KILL);
         world.ledger.await_empty();
-        eventually("the end of its warden", || world.stages().is_empty());
+        for supervisor in &session.supervisors {
+            assert!(supervisor.ends_within(PATIENCE));
+        }
         assert_said_once(&world, &session.id, &["who was left of it is gone"]);
     }
 }
@@ -159,6 +167,8 @@ fn what_has_ended_by_itself_is_kept_and_not_told() {
         let phase = if code == 0 { "exited" } else { "failed" };
         assert_eq!((&row["phase"], &row["exit_code"]), (&json!(phase), &json!(code)), "{row:#}");
         assert_eq!((&row["owner"], &row["verdict"]), (&Value::Null, &json!("gone")), "{row:#}");
+        let news = next.events().iter().any(|event| event["event"] == "exited");
+        assert!(!news, "it had ended before");
         let screen = next.ok(json!({ "cmd": "screen", "session": id }));
         assert_eq!(screen["lines"][0], "last words", "{screen:#}");
         let logs = next.ok(json!({ "cmd": "logs", "session": id }));

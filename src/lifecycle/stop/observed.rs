@@ -94,31 +94,31 @@ pub(super) fn settle(receipt: &mut Receipt, result: &Total, blind: bool, inspect
     }
 }
 
-/// Returns the rows of those whom a stop had captured that was never finished, and who are gone now: they were so before
-/// this one could find them.
-pub(super) fn gone_before(
-    begun: &[Identity],
-    told: &[Outcome],
+/// Adds those who are gone and of whom nothing is said yet: they were so before this stop could find them. `known` says
+/// from where they are known.
+pub(in crate::lifecycle) fn tell_gone(
+    outcomes: &mut Vec<Outcome>,
+    identities: &[Identity],
+    known: &str,
     judge: impl Fn(&Identity) -> VerdictKind,
-) -> Vec<Outcome> {
-    let is_told = |identity: &Identity| {
-        told.iter().any(|row| row.pid == identity.pid && row.start_token.as_ref() == Some(&identity.token))
-    };
-    let row = |identity: &Identity| {
+) {
+    for identity in identities {
+        if outcomes.iter().any(|row| row.pid == identity.pid && row.start_token.as_ref() == Some(&identity.token)) {
+            continue;
+        }
         let reason = match judge(identity) {
-            VerdictKind::Gone => "captured by a stop that was not finished, and gone before this one",
-            VerdictKind::Foreign => "captured by a stop that was not finished; its pid names another process now",
-            VerdictKind::Owned | VerdictKind::Unverifiable => return None,
+            VerdictKind::Gone => format!("{known}, and gone before it was looked for"),
+            VerdictKind::Foreign => format!("{known}; its pid names another process now"),
+            VerdictKind::Owned | VerdictKind::Unverifiable => continue,
         };
-        Some(Outcome {
+        outcomes.push(Outcome {
             pid: identity.pid,
             start_token: Some(identity.token.clone()),
             command: None,
             outcome: OutcomeKind::AlreadyGone,
-            reason: Some(reason.into()),
-        })
-    };
-    begun.iter().filter(|identity| !is_told(identity)).filter_map(row).collect()
+            reason: Some(reason),
+        });
+    }
 }
 
 /// Writes down who is left alive on purpose, and who must be.
@@ -200,8 +200,9 @@ mod tests {
             24 => VerdictKind::Owned,
             _ => VerdictKind::Gone,
         };
-        let rows = gone_before(&begun, &[exited], judge);
-        let told: Vec<_> = rows.iter().map(|row| (row.pid.raw(), row.outcome)).collect();
+        let mut rows = vec![exited];
+        tell_gone(&mut rows, &begun, "named", judge);
+        let told: Vec<_> = rows[1..].iter().map(|row| (row.pid.raw(), row.outcome)).collect();
         assert_eq!(told, [(21, OutcomeKind::AlreadyGone), (22, OutcomeKind::AlreadyGone)]);
     }
 }

@@ -17,6 +17,7 @@ use rustix::process as p;
 use super::again::{Run, Stand};
 use super::wire::{Hello, Orders, Outcome, receive, send};
 use super::{HostStage, NOT_LAUNCHED, NOTICE, TRAMPOLINE};
+use crate::lifecycle::authority::verify;
 use crate::lifecycle::ceiling::next_notice;
 use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
 use crate::lifecycle::guard::Guard;
@@ -26,7 +27,7 @@ use crate::lifecycle::journal::{Act, By};
 use crate::lifecycle::leaf::containment;
 use crate::lifecycle::receipt::{BY_WARDEN, Receipt};
 use crate::lifecycle::spawn::{End, Spec, start};
-use crate::lifecycle::stop::{Host, Order, stop};
+use crate::lifecycle::stop::{Host, Order, stop, tell_gone};
 use crate::lifecycle::store::{Store, write_json};
 use crate::lifecycle::teardown::{GRACE, Ladder};
 use crate::lifecycle::tether::{CapturedRecord, ExitRecord, PROTOCOL, Tether};
@@ -387,6 +388,7 @@ impl Keeper {
         let known = tether.as_ref().or(self.remembered.as_ref());
         let ladder = known.map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
         let scope = known.map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
+        let known_workload = known.map(|tether| tether.workload.identity.clone());
         let recorded = tether.is_some();
         let unrecorded = || ["tree", "warden"].map(str::to_owned).to_vec();
         let containment = known.map_or_else(unrecorded, |tether| containment(tether, true, false));
@@ -402,6 +404,10 @@ impl Keeper {
         };
         let mut below = Below { name: self.host.name(), scope, store, tether };
         let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
+        if let Some(workload) = known_workload.filter(|_| receipt.dead.is_some()) {
+            // The hang-up of its terminal may have been faster.
+            tell_gone(&mut receipt.outcomes, &[workload], "its workload", |one| verify(one, &inspector).kind);
+        }
         let left = self.left_of(&receipt, cause);
         receipt.notes.insert(0, format!("{BY_WARDEN}: {cause}"));
         receipt.containment = containment;
