@@ -355,6 +355,26 @@ fn is_warden(facts: &Facts, argv: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
         && argv().first().is_some_and(|name| name == WARDEN_NAME.as_bytes())
 }
 
+/// Tells whether somebody above a process has it answer to another: a kept or protected server, us ourselves, a warden.
+/// Above one that was left behind there is nobody of these. Without a look at an ancestor nobody can tell: then it is.
+pub fn is_fenced(pid: Pid, guard: &Guard, inspector: &Inspector) -> bool {
+    let mut borders = Borders { inspector, guard, seen: HashMap::new() };
+    let mut seen = BTreeSet::from([pid]);
+    let mut next = inspector.facts(pid).map(|facts| facts.and_then(|facts| Pid::new(facts.ppid)));
+    loop {
+        let parent = match next {
+            Ok(Some(parent)) if seen.insert(parent) => parent,
+            Ok(_) => return false,
+            Err(_) => return true,
+        };
+        next = match inspector.facts(parent) {
+            Ok(Some(facts)) if borders.of(&facts).0 != Boundary::Inside => return true,
+            Ok(facts) => Ok(facts.and_then(|facts| Pid::new(facts.ppid))),
+            Err(error) => Err(error),
+        };
+    }
+}
+
 /// Captures the members of a session with their identities.
 ///
 /// [`Depth::Trees`] follows the children that the kernel lists and costs what the trees cost; where it lists

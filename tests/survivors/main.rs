@@ -71,6 +71,7 @@ mod lost_records;
 mod matrix;
 mod old_kernels;
 mod own_group;
+mod panes;
 mod ports;
 mod restarts;
 mod reuse;

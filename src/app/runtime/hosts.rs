@@ -270,7 +270,7 @@ fn pane_roots(
 }
 
 /// Pins the roots of panes; a number that is no child of the server was never this pane's.
-fn bind(inner: &Inner, record: &TmuxRecord, rows: &[PaneRow]) -> Vec<Identity> {
+pub(super) fn bind(inner: &Inner, record: &TmuxRecord, rows: &[PaneRow]) -> Vec<Identity> {
     let held = rows.iter().filter_map(root_of).filter_map(|pid| match Pinned::open(&inner.inspector, pid) {
         Pin::Held(pinned) => Some(pinned),
         Pin::Gone | Pin::Unreadable(_) => None,

@@ -32,6 +32,7 @@ mod needs;
 mod nvidia;
 mod orphans;
 pub(super) mod others;
+mod panes;
 mod plan;
 mod ports;
 mod preflight;
@@ -141,6 +142,8 @@ pub(crate) struct Inner {
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
+    /// What tmux servers have said of their panes.
+    panes: Mutex<Vec<panes::Seen>>,
     /// The listening sockets of the host, as last looked up.
     sockets: Mutex<Option<(Instant, Arc<Sockets>)>>,
     /// Grows with everything that any session prints.
@@ -209,6 +212,7 @@ impl Runtime {
             waits_over: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
+            panes: Mutex::default(),
             sockets: Mutex::default(),
             screens: AtomicU64::new(0),
             table: Mutex::default(),

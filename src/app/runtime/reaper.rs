@@ -141,7 +141,8 @@ impl Inner {
                 alive || !sample.unbound.is_empty() || sample.blind
             };
             // One that nobody can look at may hold somebody.
-            let open = || session.host == HostKind::Tmux && !session.state().settled && is_open(self, &session) != Ok(false);
+            let open =
+                || session.host == HostKind::Tmux && !session.state().settled && is_open(self, &session) != Ok(false);
             if !lives && !open() {
                 self.dismiss(&session);
             }
@@ -319,7 +320,8 @@ impl Inner {
     fn holds_somebody(&self, tether: &Tether) -> bool {
         let pauses = tether.restarts.as_ref().is_some_and(|restarts| restarts.next_at.is_some());
         !pauses && {
-            let captured = capture(&tether.scope(Vec::new()), Depth::Trees, &guard(self, tether), &self.inspector);
+            let captured =
+                capture(&tether.scope(self.panes_seen(tether)), Depth::Trees, &guard(self, tether), &self.inspector);
             captured.to_end().any(|member| !member.pinned.has_ended(&self.inspector))
         }
     }

@@ -17,7 +17,7 @@ use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::receipt::ProcessRow;
 use crate::lifecycle::rows::{row, unbound_row};
-use crate::lifecycle::tree::{Captured, Depth, Fate, Followed, Scope, capture};
+use crate::lifecycle::tree::{Captured, Depth, Fate, Followed, Scope, capture, is_fenced};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// What one look showed.
@@ -69,9 +69,12 @@ impl Inner {
     /// Looks at one session now, in its trees only.
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
         let mut tether = session.tether();
+        let panes = self.panes_seen(&tether);
+        // The first is our front; the others a person has opened, and no warden is above them.
+        let others: Vec<&Identity> = panes.iter().filter(|root| Some(*root) != tether.front.as_ref()).collect();
         let nobody_left = {
             let state = session.state();
-            state.settled || (state.over && state.empty)
+            state.settled || (state.over && state.empty && others.is_empty())
         };
         if nobody_left {
             session.reap();
@@ -83,8 +86,9 @@ impl Inner {
             return self.sample_adopted(session, &tether);
         }
         let guard = guard_for_looking(self, &tether);
-        let claims = std::slice::from_ref(&tether.workload.identity);
-        if self.look_again(session, &tether.scope(Vec::new()), &guard, claims) {
+        let claims: Vec<Identity> =
+            std::iter::once(&tether.workload.identity).chain(others.iter().copied()).cloned().collect();
+        if self.look_again(session, &tether.scope(panes.clone()), &guard, &claims) {
             return self.renew_ceiling(session);
         }
         session.reap();
@@ -103,9 +107,9 @@ impl Inner {
         let watched = workload == VerdictKind::Owned
             || tether.warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
         if watched {
-            return self.follow_tree(session, tether.scope(Vec::new()), guard, workload);
+            return self.follow_tree(session, tether.scope(panes), guard, workload);
         }
-        let captured = capture(&tether.scope(Vec::new()), Depth::Host, &guard, &self.inspector);
+        let captured = capture(&tether.scope(panes), Depth::Host, &guard, &self.inspector);
         self.note(session, &captured, workload);
         let empty = captured.is_empty();
         session.state().empty = empty;
@@ -156,6 +160,7 @@ impl Inner {
                     row: ProcessRow { gpu_bytes: self.gpu_bytes_of(&identity), ..row(member, &self.inspector, cpu) },
                     cpu_ticks: ticks,
                     escapee: member.fate == Fate::Report,
+                    left_behind: false,
                     gone_since: None,
                 };
                 (identity, sampled)
@@ -169,6 +174,7 @@ impl Inner {
     fn sample_with(&self, session: &Arc<Session>, look: Look) {
         let Look { rows, supervisors, unbound, blind, workload } = look;
         let now = Instant::now();
+        let guard = guard_for_looking(self, &session.tether());
         let ports = self.ports_of(session, rows.iter().map(|(identity, _)| identity.clone()).collect());
         let mut events = Vec::new();
         {
@@ -202,7 +208,15 @@ impl Inner {
                 let mut left = known.clone();
                 (left.row.verdict, left.row.reason, left.row.cpu_pct) = (verdict.kind, verdict.reason, None);
                 if matches!(verdict.kind, VerdictKind::Owned | VerdictKind::Unverifiable) {
-                    merged.insert(identity.clone(), left);
+                    // One that has come to answer to somebody else, as in a pane that was moved, is none of ours.
+                    let seen_whole = !blind && unbound.is_empty();
+                    let fenced = seen_whole
+                        && verdict.kind == VerdictKind::Owned
+                        && is_fenced(identity.pid, &guard, &self.inspector);
+                    left.left_behind = seen_whole && !fenced;
+                    if !fenced || state.settled {
+                        merged.insert(identity.clone(), left);
+                    }
                     continue;
                 }
                 let since = known.gone_since.unwrap_or(now);
@@ -278,7 +292,7 @@ mod tests {
                 "verdict": verdict, "reason": "", "membership": [], "cpu_pct": cpu, "rss_bytes": 1, "threads": 1,
             });
             let row = serde_json::from_value(row).unwrap();
-            let sampled = Sampled { row, cpu_ticks: Some(1), escapee: false, gone_since };
+            let sampled = Sampled { row, cpu_ticks: Some(1), escapee: false, left_behind: false, gone_since };
             Sample { at: Some(Instant::now()), rows: [(identity.clone(), sampled)].into(), ..Sample::default() }
                 .is_quiet()
         };

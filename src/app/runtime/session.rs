@@ -160,6 +160,8 @@ pub(super) struct Sampled {
     pub(super) row: ProcessRow,
     pub(super) cpu_ticks: Option<u64>,
     pub(super) escapee: bool,
+    /// It lives and was not found by the last look, and nobody else has it: nothing but its identity links it.
+    pub(super) left_behind: bool,
     /// When it was first seen gone or foreign; it is shown for a few seconds more.
     pub(super) gone_since: Option<Instant>,
 }
@@ -258,16 +260,19 @@ impl Session {
         self.state().phase()
     }
 
-    /// Returns the members that were seen while its warden was there, which it is not any more: nothing but their
-    /// identities links them to the session, and that is enough.
+    /// Returns the members that nothing but their identities links to the session, and that is enough: those that were
+    /// seen while its warden was there, which it is not any more, and those that a pane without a warden has left
+    /// behind. The latter are as who comes back to a warden is: its recipe decides about them.
     pub(super) fn remembered(&self) -> Vec<(Identity, BTreeSet<Membership>)> {
         let state = self.state();
-        if state.tether.warden.is_none() || state.sees_warden() {
-            return Vec::new();
-        }
-        let alive = |sampled: &&Sampled| sampled.row.verdict == VerdictKind::Owned && !sampled.escapee;
-        let rows = state.sample.rows.iter().filter(|(_, sampled)| alive(sampled));
-        rows.map(|(identity, sampled)| (identity.clone(), sampled.row.membership.iter().copied().collect())).collect()
+        let lost = state.tether.warden.is_some() && !state.sees_warden();
+        let alive = |sampled: &Sampled| sampled.row.verdict == VerdictKind::Owned && !sampled.escapee;
+        let rows = state.sample.rows.iter().filter(|(_, sampled)| alive(sampled) && (lost || sampled.left_behind));
+        let how = |sampled: &Sampled| {
+            let seen = sampled.row.membership.iter().copied();
+            if lost { seen.collect() } else { BTreeSet::from([Membership::Reparented]) }
+        };
+        rows.map(|(identity, sampled)| (identity.clone(), how(sampled))).collect()
     }
 
     /// Tells whether it can come to be ready.

@@ -1,0 +1,107 @@
+//! The panes of sessions of ours as far as anybody has looked: those that a person opens beside the first one, too.
+//!
+//! A look asks tmux only when the server has other children than at the last answer: every pane is one of them.
+
+use std::time::{Duration, Instant};
+
+use super::Inner;
+use super::hosts::{ServerState, bind, server_state, server_trouble};
+use crate::lifecycle::identity::{Identity, Pid};
+use crate::lifecycle::tether::{Tether, TmuxRecord};
+use crate::tmux::SessionId;
+use crate::tmux::parse::PaneRow;
+
+/// How long an answer serves all sessions of a tick.
+const GLANCE: Duration = Duration::from_millis(900);
+/// Time between two questions where the children of a process are not listed, or tmux did not answer.
+const BLIND: Duration = Duration::from_secs(5);
+
+/// Time between two questions while a session has several panes: one that is moved into another session stays the same
+/// child.
+const MOVED: Duration = Duration::from_secs(15);
+
+/// What was seen of one server.
+#[derive(Debug)]
+pub(super) struct Seen {
+    server: Identity,
+    looked_at: Instant,
+    asked_at: Instant,
+    /// Whose children they were at the last answer; `None` where nobody lists them, or there was no answer.
+    children: Option<Vec<Pid>>,
+    roots: Vec<(SessionId, Identity)>,
+}
+
+impl Seen {
+    fn holds_several(&self) -> bool {
+        self.roots
+            .iter()
+            .enumerate()
+            .any(|(at, (session, _))| self.roots[..at].iter().any(|(other, _)| other == session))
+    }
+}
+
+impl Inner {
+    /// Returns the roots of the panes that a session has in tmux. For looking: a stop asks anew.
+    pub(super) fn panes_seen(&self, tether: &Tether) -> Vec<Identity> {
+        let Some(record) = tether.tmux.as_ref().filter(|_| tether.adoption.is_none()) else { return Vec::new() };
+        let Ok(session) = record.session_id.parse::<SessionId>() else { return Vec::new() };
+        let mut all = self.panes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let at = all.iter().position(|seen| seen.server == record.server);
+        let before = at.map(|at| all.swap_remove(at));
+        let seen = match before {
+            Some(seen) if seen.looked_at.elapsed() < GLANCE => seen,
+            before => self.look_at_panes(record, before),
+        };
+        let roots = seen.roots.iter().filter(|(of, _)| *of == session).map(|(_, root)| root.clone()).collect();
+        all.push(seen);
+        roots
+    }
+
+    fn look_at_panes(&self, record: &TmuxRecord, before: Option<Seen>) -> Seen {
+        let now = Instant::now();
+        let children = self.children_of(record.server.pid);
+        if let Some(before) = before {
+            let settled = !before.holds_several() || before.asked_at.elapsed() < MOVED;
+            let same = children.is_some() && children == before.children && settled;
+            let later = (children.is_none() || before.children.is_none()) && before.asked_at.elapsed() < BLIND;
+            if same || later {
+                return Seen { looked_at: now, ..before };
+            }
+            let asked = self.ask_for_panes(record);
+            let children = children.filter(|_| asked.is_some());
+            return Seen { looked_at: now, asked_at: now, children, roots: asked.unwrap_or(before.roots), ..before };
+        }
+        let asked = self.ask_for_panes(record);
+        let children = children.filter(|_| asked.is_some());
+        let server = record.server.clone();
+        Seen { server, looked_at: now, asked_at: now, children, roots: asked.unwrap_or_default() }
+    }
+
+    /// Returns the children of a process, sorted; `None` where the host does not list them.
+    fn children_of(&self, pid: Pid) -> Option<Vec<Pid>> {
+        let kin = self.inspector.kin(pid, 1)?;
+        let mut children = Vec::new();
+        self.inspector.children(&kin, &mut children);
+        children.sort_unstable();
+        Some(children)
+    }
+
+    /// Asks a server for all of its panes; `None` where it does not answer.
+    fn ask_for_panes(&self, record: &TmuxRecord) -> Option<Vec<(SessionId, Identity)>> {
+        // One that is stopped would have every look wait for it.
+        if server_trouble(self, record).is_some() {
+            return None;
+        }
+        let rows = match server_state(self, record) {
+            ServerState::There(server) => server.all_panes().ok()?,
+            ServerState::Gone => return Some(Vec::new()),
+            ServerState::Unknown(_) => return None,
+        };
+        let rows = rows.into_iter().filter(|row| row.server == record.server.pid && !row.linked);
+        let bound = |row: PaneRow| {
+            let roots = bind(self, record, std::slice::from_ref(&row));
+            roots.into_iter().map(move |root| (row.session, root))
+        };
+        Some(rows.flat_map(bound).collect())
+    }
+}

@@ -1,0 +1,176 @@
+//! Panes that somebody opens by hand in a session: no warden of ours is above them. They are seen while they live, who
+//! leaves them is not forgotten, and a server that does not answer hides nobody.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::support::{Batch, Bystanders, Host, Launch, Session, World, eventually, rows};
+
+/// A session of one process with a window more, in which a shell and its child live.
+fn with_window(world: &World, batch: &mut Batch, kind: &str, window: &str) -> Session {
+    let script = world.shell("log root; (leaf child) & wait");
+    let launch = Launch { host: Host::Tmux, kind, grace_s: 5.0, argv: &["bash", &script] };
+    let session = world.launch(batch, &launch);
+    world.ledger.await_roles(&["root", "child"]);
+    open_window(world, &session, window);
+    session
+}
+
+fn open_window(world: &World, session: &Session, window: &str) {
+    let window = world.shell(window);
+    let target = format!("{}:", session.in_tmux.as_deref().unwrap());
+    let opened = world.tmux(&["new-window", "-d", "-t", &target, "bash", &window]);
+    assert!(opened.status.success(), "{opened:?}");
+}
+
+fn count(batch: &mut Batch, session: &Session) -> Value {
+    batch.row(&session.id)["processes"].clone()
+}
+
+/// Nobody asks for the tree: what is shown without a question has them all.
+#[test]
+fn they_are_shown_while_they_live() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = with_window(&world, &mut batch, "serve", "log pane; (leaf deep) & wait");
+    world.ledger.await_roles(&["pane", "deep"]);
+    // Each leaf is a shell's child of its own name.
+    eventually("all of them", || count(&mut batch, &session) == json!(world.ledger.alive().len()));
+    world.ledger.signal("deep", Signal::KILL);
+    eventually("the window's end", || world.ledger.alive().len() == 2 && count(&mut batch, &session) == json!(2));
+    assert_eq!(batch.stop(&session.id)["dead"], true);
+    world.ledger.await_empty();
+}
+
+/// The window closes with its shell, and leaves somebody behind that no tree holds any more.
+#[test]
+fn who_was_left_behind_by_a_window_is_ended_or_named() {
+    for (kind, swept) in [("serve", true), ("shell", false)] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let window = "log pane; trap '' HUP; (leaf stray) < /dev/null > /dev/null 2>&1 & while [ ! -e $FX/go ]; do sleep 0.05; done";
+        let session = with_window(&world, &mut batch, kind, window);
+        world.ledger.await_roles(&["pane", "stray"]);
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+        let stray = world.ledger.of("stray").pid;
+        let shown = |batch: &mut Batch| {
+            let tree = batch.ok(json!({ "cmd": "tree", "session": session.id }));
+            let shown = |list| rows(&tree, list).any(|row| row["pid"] == stray);
+            shown("processes") || shown("escapees")
+        };
+        eventually("it is seen", || count(&mut batch, &session) == json!(world.ledger.alive().len()));
+        std::fs::write(world.path("go"), "").unwrap();
+        eventually("the shell's end", || !world.ledger.is_alive("pane"));
+        eventually("the window's end", || {
+            let listed = world.tmux(&["list-windows", "-t", session.in_tmux.as_deref().unwrap()]);
+            String::from_utf8(listed.stdout).unwrap().lines().count() == 1
+        });
+        assert!(shown(&mut batch), "{kind}: it lives, and is shown");
+        std::thread::sleep(std::time::Duration::from_millis(2500));
+        assert!(shown(&mut batch), "{kind}: still");
+        let receipt = batch.stop(&session.id);
+        assert_eq!(receipt["dead"], true, "{receipt:#}");
+        if swept {
+            world.ledger.await_empty();
+        } else {
+            assert!(world.ledger.is_alive("stray") && !world.ledger.is_alive("root"));
+            assert!(rows(&receipt, "escapees").any(|row| row["pid"] == stray), "nobody is passed over: {receipt:#}");
+        }
+        bystanders.assert_untouched();
+        world.ledger.end_all();
+    }
+}
+
+/// A window that was moved into another session is that one's, with all who were seen in it before.
+#[test]
+fn a_window_that_was_moved_away_is_none_of_ours() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = with_window(&world, &mut batch, "serve", "log pane; (leaf deep) & wait");
+    world.ledger.await_roles(&["pane", "deep"]);
+    eventually("all of them", || count(&mut batch, &session) == json!(world.ledger.alive().len()));
+    assert!(world.tmux(&["new-session", "-d", "-s", "theirs", "sleep", &world.nap]).status.success());
+    let source = format!("{}:1", session.in_tmux.as_deref().unwrap());
+    let moved = world.tmux(&["move-window", "-d", "-s", &source, "-t", "theirs:"]);
+    assert!(moved.status.success(), "{moved:?}");
+    // The children of the server are the same as before: the next question is the stop's own.
+    let receipt = batch.stop(&session.id);
+    assert_eq!(receipt["dead"], true, "{receipt:#}");
+    assert!(world.ledger.is_alive("pane") && world.ledger.is_alive("deep"), "{receipt:#}");
+    assert!(!world.ledger.is_alive("root") && !world.ledger.is_alive("child"), "{receipt:#}");
+    let ours = receipt["captured"].as_array().unwrap();
+    assert!(ours.iter().all(|row| row["pid"] != world.ledger.of("pane").pid), "{receipt:#}");
+    world.ledger.end_all();
+}
+
+/// The workload has ended and a window lives; the server does not answer.
+fn silent(world: &World, ceiling: Option<f64>) -> (Session, Bystanders) {
+    let mut batch = world.batch();
+    let script = world.shell("log root; while [ ! -e $FX/go ]; do sleep 0.05; done; exit 3");
+    let mut launch = json!({ "host": "tmux", "kind": "serve", "command": ["bash", script] });
+    if let Some(ceiling) = ceiling {
+        launch["ceiling_s"] = json!(ceiling);
+    }
+    launch["cmd"] = json!("launch");
+    let launched = batch.ok(launch);
+    let session = world.launched(&mut batch, &launched);
+    world.ledger.await_roles(&["root"]);
+    open_window(world, &session, "trap '' HUP TERM; log pane; (leaf deep) & wait");
+    world.ledger.await_roles(&["pane", "deep"]);
+    let bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    let server = world.server();
+    server.signal(Signal::STOP);
+    std::fs::write(world.path("go"), "").unwrap();
+    world.end_later(server);
+    batch.kill();
+    (session, bystanders)
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_not_closed() {
+    for dismissed in [true, false] {
+        let world = World::new();
+        let (session, mut bystanders) = silent(&world, (!dismissed).then_some(1.5));
+        eventually("the workload's end", || !world.ledger.is_alive("root"));
+        if dismissed {
+            let mut batch = world.batch();
+            let error = batch.error(json!({ "cmd": "dismiss", "session": session.id }));
+            assert_eq!(error["kind"], "unverifiable", "{error}");
+        } else {
+            std::thread::sleep(std::time::Duration::from_secs(2));
+            drop(world.batch());
+        }
+        assert!(world.tether(&session.id).is_some(), "its record is all that is known of it");
+        world.server().signal(Signal::CONT);
+        let (code, receipt) = world.run(&["stop", &session.id, "--grace", "0.2"]);
+        assert_eq!((code, &receipt["dead"]), (0, &json!(true)), "{receipt:#}");
+        world.ledger.await_empty();
+        bystanders.assert_untouched();
+    }
+}
+
+/// Neither a silent server, nor one without a socket, nor another one in its place makes a session gone.
+#[test]
+fn attach_tells_silence_from_absence() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = with_window(&world, &mut batch, "serve", "log pane; (leaf deep) & wait");
+    world.ledger.await_roles(&["pane", "deep"]);
+    let check = |what: &str| {
+        let (code, answer) = world.run(&["attach", "--json", &session.id]);
+        assert_eq!((code, &answer["error"]["kind"]), (3, &json!("unverifiable")), "{what}: {answer}");
+    };
+    let server = world.server();
+    server.signal(Signal::STOP);
+    check("stopped");
+    server.signal(Signal::CONT);
+    let (path, aside) = (world.socket_path(), world.socket_path().with_extension("aside"));
+    std::fs::rename(&path, &aside).unwrap();
+    check("without a socket");
+    assert!(world.tmux(&["-f", "/dev/null", "new-session", "-d", "sleep", &world.nap]).status.success());
+    check("another server");
+    world.server().signal(Signal::KILL);
+    std::fs::rename(&aside, &path).unwrap();
+    assert_eq!(batch.stop(&session.id)["dead"], true);
+    world.ledger.await_empty();
+}
