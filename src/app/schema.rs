@@ -435,7 +435,7 @@ fn receipt() -> Value {
                 "ports_released": ports, "still_held": list("held"), "host_closed": { "type": "boolean" },
                 "containment": { "type": "array", "items": text() }, "notes": { "type": "array", "items": text() },
                 "elapsed_ms": { "type": "integer", "minimum": 0 } }),
-            &json!({ "plan": list("planned"), "grace_s": reference("seconds") }),
+            &json!({ "name": text(), "plan": list("planned"), "grace_s": reference("seconds") }),
         ),
         "signal": object(
             &json!({ "pid": reference("pid"), "start_token": reference("start_token"), "signal": text(),

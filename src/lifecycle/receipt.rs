@@ -192,6 +192,9 @@ pub struct PlanRow {
 pub struct Receipt {
     /// The session's id; empty in the total of a sweep over all sessions.
     pub session: String,
+    /// Its name for people, where it is told when its record is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `pty` or `tmux`.
     pub host: String,
     /// Everything that was to be ended was observed dead; `None` where nobody could look.

@@ -67,7 +67,8 @@ fn of_a_manager_that_was_killed() {
     let receipt = format!("state/sessions/{}.receipt", session.id);
     eventually("the receipt of the warden", || world.path(&receipt).exists());
     eventually("the record goes", || world.tether(&session.id).is_none());
-    assert_said_once(&world, &session.id, &["owner is gone", "nothing is left"]);
+    // Named as it was, for there is no record any more to tell.
+    assert_said_once(&world, &session.id, &["(bash)", "owner is gone", "nothing is left"]);
 }
 
 /// Daemons are kept and a shell's escapees are reported: their session is over all the same, and so are its reasons. It is

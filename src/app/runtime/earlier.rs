@@ -18,12 +18,18 @@ use crate::lifecycle::verdict::VerdictKind;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct End {
     pub(super) session: String,
+    /// Its name, where its record is gone.
+    pub(super) name: Option<String>,
     pub(super) text: String,
 }
 
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.session, self.text)
+        let Self { session, name, text } = self;
+        match name {
+            Some(name) => write!(f, "{session} ({name}): {text}"),
+            None => write!(f, "{session}: {text}"),
+        }
     }
 }
 
@@ -36,7 +42,7 @@ impl Swept {
             } else {
                 format!("left by an earlier run; {}", in_full(&receipt))
             };
-            End { session: receipt.session, text }
+            End { session: receipt.session, name: receipt.name, text }
         });
         by_us.chain(self.ended).collect()
     }
@@ -82,7 +88,7 @@ impl Inner {
         self.store.save(&tether).ok()?;
         session.state().tether = tether;
         // What this run has launched itself was told when it ended.
-        (!by_us).then(|| End { session: session.id.clone(), text })
+        (!by_us).then(|| End { session: session.id.clone(), name: None, text })
     }
 
     pub(super) fn stored_receipt(&self, session: &str) -> Option<Receipt> {
@@ -99,7 +105,8 @@ impl Inner {
                 continue;
             }
             if let Some(receipt) = self.stored_receipt(&session) {
-                ended.push(End { session: session.clone(), text: told_end(true, Some(&receipt), None, None) });
+                let text = told_end(true, Some(&receipt), None, None);
+                ended.push(End { session: session.clone(), name: receipt.name, text });
             }
             self.store.forget(&session);
         }

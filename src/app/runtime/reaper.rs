@@ -40,7 +40,7 @@ pub(super) fn start(inner: &Arc<Inner>) {
             // What was ended here has a receipt that tells it.
             let Swept { ended, .. } = inner.reap();
             inner.remember(&ended);
-            for End { session, text } in ended {
+            for End { session, text, .. } in ended {
                 inner.publish(Event::Ended { session, text });
             }
         }
@@ -104,7 +104,8 @@ impl Inner {
                             let closed = swept.receipts.iter().any(own);
                             swept.receipts.retain(|receipt| !own(receipt));
                             if closed || !self.lock().by_id.contains_key(&session.id) {
-                                swept.ended.push(End { session: session.id.clone(), text });
+                                let (session, name) = (session.id.clone(), Some(tether.name.clone()));
+                                swept.ended.push(End { session, name, text });
                             }
                         }
                         Err(error) => {

@@ -320,7 +320,8 @@ impl State {
         // Where the terminal of an owner that died was faster than its warden, nobody was left to be signalled.
         let hung_up = || self.exit.as_ref().is_some_and(|exit| exit.signal.as_deref() == Some("HUP"));
         let stopped = |receipt: &Receipt| {
-            let by_somebody = !receipt.signals.is_empty() || (receipt.is_wardens() && hung_up());
+            let by_somebody =
+                !receipt.signals.is_empty() || ((receipt.is_wardens() || self.tether.is_settled()) && hung_up());
             receipt.dead == Some(true) && (by_somebody || self.exit.is_none())
         };
         if self.receipt.as_ref().is_some_and(stopped) {

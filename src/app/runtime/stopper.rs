@@ -287,6 +287,7 @@ impl Inner {
             notes.extend(lost.into_iter().map(said));
         }
         receipt.containment = containment;
+        receipt.name = (how.reap || how.unseen.is_some()).then(|| host.tether.name.clone());
         receipt.grace_s = how.dry_run.then_some(grace_s);
         receipt.notes.extend(notes);
         receipt.notes.append(&mut host.notes);

@@ -388,6 +388,7 @@ impl Keeper {
         let known = tether.as_ref().or(self.remembered.as_ref());
         let ladder = known.map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
         let scope = known.map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
+        let name = known.map(|tether| tether.name.clone());
         let known_workload = known.map(|tether| tether.workload.identity.clone());
         let recorded = tether.is_some();
         let unrecorded = || ["tree", "warden"].map(str::to_owned).to_vec();
@@ -410,7 +411,7 @@ impl Keeper {
         }
         let left = self.left_of(&receipt, cause);
         receipt.notes.insert(0, format!("{BY_WARDEN}: {cause}"));
-        receipt.containment = containment;
+        (receipt.containment, receipt.name) = (containment, name);
         // Whoever holds the terminal, or knows tmux, closes the host.
         receipt.host_closed = self.host == HostStage::Pty && self.manager.is_none();
         // Without a record, and with nobody there, nothing was ended.
