@@ -4,7 +4,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Bystanders, Host, Launch, Session, World, eventually, rows};
+use crate::support::{Batch, Bystanders, Held, Host, Launch, Session, World, eventually, rows};
 
 /// A session of one process with a window more, in which a shell and its child live.
 fn with_window(world: &World, batch: &mut Batch, kind: &str, window: &str) -> Session {
@@ -104,7 +104,7 @@ fn a_window_that_was_moved_away_is_none_of_ours() {
 }
 
 /// The workload has ended and a window lives; the server does not answer.
-fn silent(world: &World, ceiling: Option<f64>) -> (Session, Bystanders) {
+fn silent(world: &World, ceiling: Option<f64>) -> (Session, Held, Bystanders) {
     let mut batch = world.batch();
     let script = world.shell("log root; while [ ! -e $FX/go ]; do sleep 0.05; done; exit 3");
     let mut launch = json!({ "host": "tmux", "kind": "serve", "command": ["bash", script] });
@@ -121,16 +121,15 @@ fn silent(world: &World, ceiling: Option<f64>) -> (Session, Bystanders) {
     let server = world.server();
     server.signal(Signal::STOP);
     std::fs::write(world.path("go"), "").unwrap();
-    world.end_later(server);
     batch.kill();
-    (session, bystanders)
+    (session, server, bystanders)
 }
 
 #[test]
 fn a_server_that_does_not_answer_is_not_closed() {
     for dismissed in [true, false] {
         let world = World::new();
-        let (session, mut bystanders) = silent(&world, (!dismissed).then_some(1.5));
+        let (session, server, mut bystanders) = silent(&world, (!dismissed).then_some(1.5));
         eventually("the workload's end", || !world.ledger.is_alive("root"));
         if dismissed {
             let mut batch = world.batch();
@@ -141,7 +140,7 @@ fn a_server_that_does_not_answer_is_not_closed() {
             drop(world.batch());
         }
         assert!(world.tether(&session.id).is_some(), "its record is all that is known of it");
-        world.server().signal(Signal::CONT);
+        server.signal(Signal::CONT);
         let (code, receipt) = world.run(&["stop", &session.id, "--grace", "0.2"]);
         assert_eq!((code, &receipt["dead"]), (0, &json!(true)), "{receipt:#}");
         world.ledger.await_empty();
@@ -157,7 +156,7 @@ fn attach_tells_silence_from_absence() {
     let session = with_window(&world, &mut batch, "serve", "log pane; (leaf deep) & wait");
     world.ledger.await_roles(&["pane", "deep"]);
     let check = |what: &str| {
-        let (code, answer) = world.run(&["attach", "--json", &session.id]);
+        let (code, answer) = world.run(&["attach", &session.id]);
         assert_eq!((code, &answer["error"]["kind"]), (3, &json!("unverifiable")), "{what}: {answer}");
     };
     let server = world.server();

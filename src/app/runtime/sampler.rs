@@ -181,6 +181,9 @@ impl Inner {
             let mut state = session.state();
             let first = state.sample.at.is_none();
             let mut merged: BTreeMap<Identity, Sampled> = rows.into_iter().collect();
+            for (identity, sampled) in &mut merged {
+                sampled.left_behind = state.sample.rows.get(identity).is_some_and(|known| known.left_behind);
+            }
             for (identity, sampled) in &merged {
                 let pid = identity.pid.raw();
                 match state.sample.rows.get(identity) {

@@ -160,7 +160,7 @@ pub(super) struct Sampled {
     pub(super) row: ProcessRow,
     pub(super) cpu_ticks: Option<u64>,
     pub(super) escapee: bool,
-    /// It lives and was not found by the last look, and nobody else has it: nothing but its identity links it.
+    /// It lives, and one look has not found it, and nobody else has it: nothing but its identity links it.
     pub(super) left_behind: bool,
     /// When it was first seen gone or foreign; it is shown for a few seconds more.
     pub(super) gone_since: Option<Instant>,
@@ -266,8 +266,9 @@ impl Session {
     pub(super) fn remembered(&self) -> Vec<(Identity, BTreeSet<Membership>)> {
         let state = self.state();
         let lost = state.tether.warden.is_some() && !state.sees_warden();
-        let alive = |sampled: &Sampled| sampled.row.verdict == VerdictKind::Owned && !sampled.escapee;
-        let rows = state.sample.rows.iter().filter(|(_, sampled)| alive(sampled) && (lost || sampled.left_behind));
+        let alone = |sampled: &Sampled| sampled.left_behind || (lost && !sampled.escapee);
+        let alive = |sampled: &Sampled| sampled.row.verdict == VerdictKind::Owned;
+        let rows = state.sample.rows.iter().filter(|(_, sampled)| alive(sampled) && alone(sampled));
         let how = |sampled: &Sampled| {
             let seen = sampled.row.membership.iter().copied();
             if lost { seen.collect() } else { BTreeSet::from([Membership::Reparented]) }
