@@ -1,6 +1,6 @@
 //! A long time with twenty sessions that print, come and go: neither manager grows.
 //!
-//!     SOAK_S=600 cargo test --test screen soak:: -- --ignored --nocapture
+//!     SOAK_S=900 cargo test --test screen soak:: -- --ignored --nocapture
 //!
 //! The one manager is a screen, which looks at one session after the other; the other is a batch, which owns the
 //! sessions, half of them in pseudo-terminals, half in tmux.
@@ -22,9 +22,10 @@ const SAMPLE: Duration = Duration::from_secs(5);
 /// Most that resident memory may grow with each session that has come and gone, by the line that fits the last two
 /// thirds best. What was measured is printed. One screen that is kept is a hundred times this, its record ten times.
 ///
-/// In the first minutes both managers grow to what they need: the log of events fills (1,000 lines), and each of the
-/// allocator's arenas (glibc makes eight for each core, and hands them to new threads in turn) comes to the most that any
-/// thread needs at a time. With `MALLOC_ARENA_MAX=1` in the environment there is one, and a screen of half the size.
+/// Of a quarter of an hour those are ten minutes. In the first five both managers grow to what they need: the log of
+/// events fills (1,000 lines), and each of the allocator's arenas (glibc makes eight for each core, and hands them to
+/// new threads in turn) comes to the most that any thread needs at a time. With `MALLOC_ARENA_MAX=1` in the environment
+/// there is one.
 const GROWTH_KIB_PER_SESSION: f64 = 2.0;
 
 /// What a manager holds at a time.
@@ -134,7 +135,7 @@ impl Drop for Owner {
 #[test]
 #[ignore = "takes as long as SOAK_S says"]
 fn twenty_sessions_come_and_go_and_nothing_grows() {
-    let seconds = std::env::var("SOAK_S").map_or(600, |text| text.parse().expect("SOAK_S"));
+    let seconds = std::env::var("SOAK_S").map_or(900, |text| text.parse().expect("SOAK_S"));
     let length = Duration::from_secs(seconds);
     let terminal = Terminal::new(140, 40);
     terminal.start();
