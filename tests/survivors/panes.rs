@@ -93,11 +93,15 @@ fn a_window_that_was_moved_away_is_none_of_ours() {
     let source = format!("{}:1", session.in_tmux.as_deref().unwrap());
     let moved = world.tmux(&["move-window", "-d", "-s", &source, "-t", "theirs:"]);
     assert!(moved.status.success(), "{moved:?}");
-    // The children of the server are the same as before: the next question is the stop's own.
+    // Another child of the server: it is asked anew, and those of the window are not found any more.
+    open_window(&world, &session, "log pane-2; (leaf deep-2) & wait");
+    world.ledger.await_roles(&["pane", "deep", "pane-2", "deep-2"]);
+    eventually("the window is none of ours", || count(&mut batch, &session) == json!(world.ledger.alive().len() - 2));
     let receipt = batch.stop(&session.id);
     assert_eq!(receipt["dead"], true, "{receipt:#}");
     assert!(world.ledger.is_alive("pane") && world.ledger.is_alive("deep"), "{receipt:#}");
-    assert!(!world.ledger.is_alive("root") && !world.ledger.is_alive("child"), "{receipt:#}");
+    let ended = ["root", "child", "pane-2", "deep-2"];
+    assert!(ended.iter().all(|role| !world.ledger.is_alive(role)), "{receipt:#}");
     let ours = receipt["captured"].as_array().unwrap();
     assert!(ours.iter().all(|row| row["pid"] != world.ledger.of("pane").pid), "{receipt:#}");
     world.ledger.end_all();
