@@ -255,8 +255,8 @@ fn failures_are_diagnosed_with_a_log_and_without() {
             },
             Fault {
                 command: place.command("tensor.gguf", &[]),
-                told: "exit status 1: its model file \"tensor.gguf\" is broken: ",
-                silent: no_reason,
+                told: "exit status 1: its model file \"tensor.gguf\" is broken: it lacks the tensor \"output_norm.weight\" (",
+                silent: "exit status 1: its model file \"tensor.gguf\" is broken: it lacks the tensor \"output_norm.weight\"",
             },
             Fault {
                 command: place.command("tiny.gguf", &["--bogus-flag", "3"]),

@@ -257,6 +257,7 @@ fn bad_file(evidence: &Evidence<'_>, what: Option<&str>, why: Option<&str>) -> (
         File::Faulty(Fault::Magic(_)) => Some("it is no GGUF file".to_owned()),
         File::Faulty(Fault::Truncated) => Some("it is shorter than its header says".to_owned()),
         File::Faulty(Fault::Strange) => Some("its header makes no sense".to_owned()),
+        File::Faulty(Fault::Missing(name)) => Some(format!("it lacks the tensor {name:?}")),
         File::Unreadable(why) => Some(why.clone()),
         File::Unknown | File::Missing(_) | File::Whole(_) => None,
     };

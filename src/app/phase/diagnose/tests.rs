@@ -114,6 +114,13 @@ fn model_files_with_a_log_and_without() {
     case.file = File::Unreadable("Permission denied".into());
     case.check(Cause::BadFile, "its model file \"/models/trunc.gguf\" is broken: Permission denied", None);
 
+    let mut case = told("llama-model-tensor", Server::LlamaServer);
+    case.file = File::Faulty(Fault::Missing("output_norm.weight".into()));
+    let lacks = "its model file \"/models/tensor.gguf\" is broken: it lacks the tensor \"output_norm.weight\"";
+    case.check(Cause::BadFile, &format!("{lacks} (tensor 'output_norm.weight' not found)"), None);
+    case.found = None;
+    case.check(Cause::BadFile, lacks, None);
+
     let mut case = told("llama-model-arch", Server::LlamaServer);
     case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"notanarch\"", None);
     (case.found, case.file) = (None, File::Whole(Some("notanarch".into())));
