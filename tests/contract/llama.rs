@@ -234,7 +234,9 @@ fn a_hub_is_not_blamed_for_what_is_kept_or_was_asked_with_a_token_that_nobody_kn
     let mut batch = place.rig.batch();
     let mut check = |line: &str, more: &[(&str, &str)], expected: &str| {
         let mut env = json!({"HF_ENDPOINT": format!("http://127.0.0.1:{hub_port}"), "HF_HOME": cache});
-        more.iter().for_each(|(name, value)| env[name] = json!(value));
+        for (name, value) in more {
+            env[*name] = json!(value);
+        }
         let session = batch.launch(json!({"command": line, "kind": "serve", "host": "pty", "env": env}));
         batch.err(ready(&session));
         let row = row(&mut batch, &session);

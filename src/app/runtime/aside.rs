@@ -88,8 +88,10 @@ impl Environment<'_> {
     fn program(&self) -> Option<PathBuf> {
         let name = self.told.words.first()?;
         let file = if name.contains('/') {
-            let there = !self.told.moved || name.starts_with('/');
-            find_program(Path::new(&self.tether.cwd).join(name).to_str().filter(|_| there)?, None)
+            let file = Path::new(&self.tether.cwd).join(name);
+            // Of a session that others have launched nobody knows where it runs.
+            let there = file.is_absolute() && (!self.told.moved || name.starts_with('/'));
+            find_program(file.to_str().filter(|_| there)?, None)
         } else {
             let path = self.get("PATH").ok()??;
             let config = self.inner.config();
@@ -328,6 +330,9 @@ mod tests {
         check(b"\0llama\0gemma\0qwen2\0falcon\0", true, false);
         check(b"\0llama\0gemma\0qwen2moe\0falcon-h1\0", false, true);
         check(b"\0llama\0gemma\0qwen2\0falcon-h1 is no end", true, false);
+        check(b"\0llama\0gemma\0qwen2\0falcon-h1", true, false);
+        let cut = [&vec![b'x'; PIECE - 9][..], b"falcon-h1-more\0llama\0gemma\0qwen2\0"].concat();
+        check(&cut, true, false);
         for before in [PIECE - 12, PIECE - 6, PIECE - 1, PIECE, 2 * PIECE - 5] {
             let bytes = [&vec![b'x'; before][..], b"falcon-h1\0llama\0gemma\0qwen2\0"].concat();
             check(&bytes, true, true);
