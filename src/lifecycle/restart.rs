@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     fn exit(code: Option<i32>, signal: Option<&str>) -> ExitRecord {
-        ExitRecord { code, signal: signal.map(Into::into), at: 1, emptied: false }
+        ExitRecord { code, signal: signal.map(Into::into), at: 1, emptied: false, address_space: None }
     }
 
     #[test]

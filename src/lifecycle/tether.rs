@@ -411,6 +411,9 @@ pub struct ExitRecord {
     /// warden must think that it was killed, and that somebody may be left.
     #[serde(default)]
     pub emptied: bool,
+    /// Bytes of address space that it might have at its end, where that was limited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_space: Option<u64>,
 }
 
 /// Returns a record that validates.

@@ -1,7 +1,7 @@
 //! The contract of `adopt` and of Cookbook's tasks: answers, texts and exit codes. What happens to processes is for
 //! `tests/survivors`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::oracle::Bystanders;
 use crate::rig::{Rig, until};
@@ -126,12 +126,13 @@ fn the_sessions_of_one_server_are_listed() {
 }
 
 /// The model server of a session that was not launched by us is opened for editing as it runs; of a task of Cookbook it is
-/// the line that Cookbook has.
+/// the line that Cookbook has, without its secrets. Where it ran, and with what, nobody knows: it is not made up.
 #[test]
 fn a_server_of_others_is_drafted_as_it_is_known() {
     let rig = Rig::new();
-    let line = "CUDA_VISIBLE_DEVICES=0 llama-server -m 'my model.gguf'";
-    let task = json!({"id": "serve-0000000a", "type": "serve", "status": "running", "payload": {"_cmd": line}});
+    let line = "CUDA_VISIBLE_DEVICES=0 llama-server -m 'my model.gguf' --api-key";
+    let command = format!("{line} s3cr3tk3y");
+    let task = json!({"id": "serve-0000000a", "type": "serve", "status": "running", "payload": {"_cmd": command}});
     rig.write("data/cookbook_state.json", &json!({ "tasks": [task] }).to_string());
     let config = format!("[cookbook]\ndata_dir = \"{}\"\nsocket = \"{}\"\n", rig.path("data").display(), rig.socket);
     rig.write("home/config/cookbook-tui/config.toml", &config);
@@ -146,7 +147,16 @@ fn a_server_of_others_is_drafted_as_it_is_known() {
     });
     let mut batch = rig.batch();
     let task = batch.ok(json!({"cmd": "draft", "session": "serve-0000000a"}));
-    assert_eq!(task["launch"]["command"], line, "{task:#}");
+    assert_eq!(task["launch"]["command"], format!("{line} ***"), "{task:#}");
+    assert_eq!((&task["launch"]["kind"], &task["launch"]["host"]), (&json!("serve"), &json!("tmux")), "{task:#}");
+    for unknown in ["cwd", "env", "recipe", "like", "gpus", "venv"] {
+        assert_eq!(task["launch"][unknown], Value::Null, "{task:#}");
+    }
+    assert!(task["notes"][0].as_str().unwrap().contains("its environment is not known"), "{task:#}");
+    // Changed, it can be launched: nothing of it stands in the way.
+    let mut again = task["launch"].clone();
+    (again["cmd"], again["command"], again["kind"]) = (json!("launch"), json!(["sleep", rig.nap()]), json!("shell"));
+    batch.launch(again);
     let mine = batch.ok(json!({"cmd": "adopt", "tmux": {"session": "mine"}}))["session"].clone();
     let mine = batch.ok(json!({"cmd": "draft", "session": mine}));
     assert_eq!(mine["launch"]["command"], json!(["llama-server", nap]), "{mine:#}");

@@ -179,12 +179,12 @@ fn models_are_fetched_from_a_hub_or_not() {
     let hub = Hub::start(&place, hub_port);
     let mut batch = place.rig.batch();
     let url = format!("http://127.0.0.1:{hub_port}");
+    let cache = place.rig.path("cache");
+    let env = json!({"HF_ENDPOINT": url, "MODEL_ENDPOINT": url, "LLAMA_CACHE": cache, "HF_HOME": cache});
     let launch = |batch: &mut Batch, repo: &str, more: &[&str]| {
         let port = place.port.to_string();
         let words = [place.server.to_str().unwrap(), "-hf", repo, "--port", &port, "-t", "1", "-c", "512"];
         let command: Vec<&str> = words.iter().chain(more).copied().collect();
-        let cache = place.rig.path("cache");
-        let env = json!({"HF_ENDPOINT": url, "MODEL_ENDPOINT": url, "LLAMA_CACHE": cache, "HF_HOME": cache});
         batch.launch(json!({"command": command, "kind": "serve", "host": "pty", "env": env}))
     };
     let session = launch(&mut batch, "org/mid-GGUF", &[]);
@@ -195,12 +195,18 @@ fn models_are_fetched_from_a_hub_or_not() {
     assert_eq!(batch.ok(ready(&session))["phase"], "ready");
     batch.ok(json!({"cmd": "stop", "session": session}));
     let check = |batch: &mut Batch, repo: &str, more: &[&str], expected: &str| {
-        let session = launch(batch, repo, more);
-        batch.err(ready(&session));
-        let row = row(batch, &session);
-        let lost = "exit status 1: its output does not say why";
-        let detail = row["detail"].as_str().unwrap();
-        assert!(detail == format!("exit status 1: {expected}") || detail.starts_with(lost), "{row}");
+        let words = [place.server.to_str().unwrap(), "-hf", repo, "--port", &place.port.to_string()].join(" ");
+        let quiet = format!("exec {words} {} >/dev/null 2>&1", more.join(" "));
+        let mut sessions = vec![launch(batch, repo, more)];
+        for host in HOSTS {
+            let request = json!({"command": quiet, "kind": "serve", "host": host, "env": env});
+            sessions.push(batch.launch(request));
+        }
+        for session in sessions {
+            batch.err(ready(&session));
+            let row = row(batch, &session);
+            assert_eq!(row["detail"], format!("exit status 1: {expected}"), "{row}");
+        }
     };
     check(
         &mut batch,
@@ -212,6 +218,43 @@ fn models_are_fetched_from_a_hub_or_not() {
     check(&mut batch, "org/other", &["--offline"], "it is to stay offline, and has no copy of model \"org/other\"");
     drop(hub);
     check(&mut batch, "org/another", &[], "it cannot reach the hub to fetch model \"org/another\"");
+    batch.finish();
+}
+
+/// Another server, which says nothing at all: what the hub answers is its cause only where nothing else can be.
+#[test]
+fn a_hub_is_not_blamed_for_what_is_kept_or_was_asked_with_a_token_that_nobody_knows() {
+    let Some(place) = Place::new() else { return };
+    place.model("tiny.gguf", &[]);
+    let hub_port = free_port();
+    let hub = Hub::start(&place, hub_port);
+    place.rig.executable("work/vllm", "#!/bin/sh\nexit 1\n");
+    let cache = place.rig.path("cache");
+    std::fs::create_dir_all(cache.join("hub/models--org--gated-kept/snapshots/a")).unwrap();
+    let mut batch = place.rig.batch();
+    let mut check = |line: &str, more: &[(&str, &str)], expected: &str| {
+        let mut env = json!({"HF_ENDPOINT": format!("http://127.0.0.1:{hub_port}"), "HF_HOME": cache});
+        for (name, value) in more {
+            env[*name] = json!(value);
+        }
+        let session = batch.launch(json!({"command": line, "kind": "serve", "host": "pty", "env": env}));
+        batch.err(ready(&session));
+        let row = row(&mut batch, &session);
+        let detail = row["detail"].as_str().unwrap();
+        assert!(detail.starts_with(&format!("exit status 1: {expected}")), "{line} {more:?}: {row}");
+    };
+    let gated = "the hub does not let it have model \"org/gated\"";
+    let unknown = "its output does not say why";
+    check("./vllm serve org/gated", &[], gated);
+    check("./vllm serve org/gated", &[("HF_TOKEN", "hf_notaccepted")], gated);
+    check("./vllm serve org/gated-kept", &[], unknown);
+    check("./vllm serve org/gated --hf-token x", &[], unknown);
+    check("./vllm serve org/busy", &[], unknown);
+    check("export HF_HOME=/elsewhere; ./vllm serve org/gated", &[], unknown);
+    check("./vllm serve org/gated", &[("HF_HUB_OFFLINE", "1")], "it is to stay offline, and has no copy of model");
+    drop(hub);
+    check("./vllm serve org/gated-kept", &[], unknown);
+    check("./vllm serve org/gated", &[], "it cannot reach the hub to fetch model \"org/gated\"");
     batch.finish();
 }
 
@@ -231,7 +274,6 @@ fn failures_are_diagnosed_with_a_log_and_without() {
             place.model(&format!("{kind}.gguf"), &["--break", kind]);
         }
         let mut batch = place.rig.batch();
-        let no_reason = "exit status 1: its output does not say why; its port was free, and its model file is whole";
         let cases = [
             Fault {
                 command: place.command("tini.gguf", &[]),
@@ -251,17 +293,17 @@ fn failures_are_diagnosed_with_a_log_and_without() {
             Fault {
                 command: place.command("arch.gguf", &[]),
                 told: "exit status 1: it does not know the architecture of the model \"notanarch\"",
-                silent: no_reason,
+                silent: "exit status 1: it does not know the architecture of the model \"notanarch\"",
             },
             Fault {
                 command: place.command("tensor.gguf", &[]),
-                told: "exit status 1: its model file \"tensor.gguf\" is broken: ",
-                silent: no_reason,
+                told: "exit status 1: its model file \"tensor.gguf\" is broken: it lacks the tensor \"output_norm.weight\" (",
+                silent: "exit status 1: its model file \"tensor.gguf\" is broken: it lacks the tensor \"output_norm.weight\"",
             },
             Fault {
                 command: place.command("tiny.gguf", &["--bogus-flag", "3"]),
                 told: "exit status 1: it does not know the option --bogus-flag",
-                silent: no_reason,
+                silent: "exit status 1: it does not know the option --bogus-flag",
             },
         ];
         for Fault { command, told, silent } in &cases {
@@ -372,13 +414,13 @@ fn a_server_behind_a_script_is_known_from_its_text() {
 }
 
 #[test]
-fn a_limit_of_memory_is_diagnosed_with_a_log() {
+fn a_limit_of_memory_is_diagnosed_with_a_log_and_without() {
     for host in HOSTS {
         let Some(place) = Place::new() else { return };
         place.model("tiny.gguf", &[]);
         let mut batch = place.rig.batch();
         let limited = format!("ulimit -v 700000; exec {}", place.command("tiny.gguf", &["-c", "2000000"]).join(" "));
-        let silent = "exit status 1: its output does not say why; its port was free, and its model file is whole";
+        let silent = "exit status 1: out of memory: its address space was limited to 683 MiB (ulimit -v)";
         check(&mut batch, host, &json!(limited), &["exit status 1: out of memory: ", silent]);
         check(&mut batch, host, &json!(format!("{limited} >/dev/null 2>&1")), &[silent]);
         batch.finish();

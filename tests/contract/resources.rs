@@ -186,6 +186,18 @@ fn a_container_that_outlives_its_client_is_in_the_receipt() {
     let note = receipt["notes"].to_string();
     assert!(note.contains("end it with `docker stop bad`") && note.contains("stop = { command = "), "{receipt}");
     assert!(listens(ports[1]), "nobody of ours has ended it");
+    // No session has it any more; the doctor does, until it is gone.
+    let containers = || -> Option<Value> {
+        let checks = rig.json(&["doctor"]);
+        checks["checks"].as_array().unwrap().iter().find(|check| check["name"] == "containers").cloned()
+    };
+    let left = containers().unwrap();
+    let detail = left["detail"].as_str().unwrap();
+    assert!(detail.starts_with(&format!("one, on port {}, which is held by process", ports[1])), "{left}");
+    assert!(left["way_out"].as_str().unwrap().contains("end it with `docker stop bad`"), "{left}");
+    fs::remove_file(rig.path("containers").join(ports[1].to_string())).unwrap();
+    until("it is gone", || !listens(ports[1]));
+    assert_eq!(containers(), None);
     let receipt = stop("told", ports[2]);
     assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
     assert_eq!(batch.finish(), Some(3));

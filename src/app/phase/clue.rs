@@ -86,7 +86,7 @@ impl Cause {
     }
 
     /// Tells whether any other cause says more.
-    pub(super) const fn is_vague(self) -> bool {
+    pub const fn is_vague(self) -> bool {
         matches!(self, Self::Unresolved | Self::Died)
     }
 }

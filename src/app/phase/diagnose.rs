@@ -1,14 +1,16 @@
 //! Why a server failed: the first cause, not the last line.
 //!
 //! The log comes first where it says something. Where it was lost or sent elsewhere, the exit status, the
-//! holder of the port and the model file still speak.
+//! holder of the port and the model file still speak, and what was asked aside: the program for its options and
+//! architectures, the hub for the model, the kernel for a limit of memory.
 
 use super::clue::Cause;
 use super::detect::Found;
 use super::gguf::Fault;
 use super::preflight::told_to_run;
 use super::server::{Served, Server};
-use super::suggest::{Suggestion, with_option, without_option};
+use super::silent::Aside;
+use super::suggest::{Suggestion, with_option, with_output, without_option};
 use super::words::commands;
 use crate::app::contract::CommandLine;
 use crate::text;
@@ -34,6 +36,8 @@ pub struct Evidence<'a> {
     pub free_port: Option<u16>,
     /// Its model file.
     pub file: File,
+    /// What was found aside, where all of that says nothing.
+    pub aside: Option<Aside>,
 }
 
 /// Who listens on a port.
@@ -100,6 +104,9 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
         File::Unreadable(_) | File::Faulty(_) => return Some(of_cause(evidence, Cause::BadFile, None)),
         File::Unknown | File::Whole(_) => {}
     }
+    if let Some(aside) = &evidence.aside {
+        return Some(of_aside(evidence, aside));
+    }
     if let Some(vague) = evidence.found {
         return Some(of_cause(evidence, vague.cause, Some(vague)));
     }
@@ -112,6 +119,16 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     // Servers end so by themselves; a signal tells its own story.
     evidence.code.filter(|code| *code != 0 && *code < 126)?;
     Some(of_cause(evidence, Cause::Died, None))
+}
+
+fn of_aside(evidence: &Evidence<'_>, aside: &Aside) -> Diagnosis {
+    let (cause, what) = match aside {
+        Aside::Flag(flag) => (Cause::BadFlag, Some(flag.clone())),
+        Aside::Architecture(name) => (Cause::UnknownArchitecture, Some(name.clone())),
+        Aside::Hub(cause) => (*cause, None),
+        Aside::AddressSpace(_) => (Cause::OutOfMemory, None),
+    };
+    of_cause(evidence, cause, Some(&Found { cause, what, why: None, line: String::new() }))
 }
 
 /// Says what was looked at in vain.
@@ -191,7 +208,13 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
         Cause::Unresolved => {
             (format!("it found no{}", named(evidence, None)), Some(Suggestion::words("check the name of the model")))
         }
-        Cause::Died => (why.map_or_else(|| nothing_said(evidence), |why| format!("it says: {why}")), None),
+        Cause::Died => {
+            let seen = with_output(evidence.command).filter(|_| found.is_none()).map(|command| {
+                let text = "its output goes to /dev/null: start it without that to see why";
+                Suggestion::with(text, Some(command))
+            });
+            (why.map_or_else(|| nothing_said(evidence), |why| format!("it says: {why}")), seen)
+        }
     };
     // Names of files, repositories and programs are not ours, and may hold secrets.
     Diagnosis { cause, detail: text::mask_text(&text::escape(&detail)).into_owned(), suggestion }
@@ -257,6 +280,7 @@ fn bad_file(evidence: &Evidence<'_>, what: Option<&str>, why: Option<&str>) -> (
         File::Faulty(Fault::Magic(_)) => Some("it is no GGUF file".to_owned()),
         File::Faulty(Fault::Truncated) => Some("it is shorter than its header says".to_owned()),
         File::Faulty(Fault::Strange) => Some("its header makes no sense".to_owned()),
+        File::Faulty(Fault::Missing(name)) => Some(format!("it lacks the tensor {name:?}")),
         File::Unreadable(why) => Some(why.clone()),
         File::Unknown | File::Missing(_) | File::Whole(_) => None,
     };
@@ -315,7 +339,13 @@ fn offline(evidence: &Evidence<'_>) -> (String, Option<Suggestion>) {
 }
 
 fn out_of_memory(evidence: &Evidence<'_>, what: Option<&str>, whose: Option<&str>) -> (String, Option<Suggestion>) {
-    let amount = what.map(|what| format!(": {what} more were asked for")).unwrap_or_default();
+    let amount = match (&evidence.aside, what) {
+        (_, Some(what)) => format!(": {what} more were asked for"),
+        (Some(Aside::AddressSpace(bytes)), None) => {
+            format!(": its address space was limited to {} MiB (ulimit -v)", bytes >> 20)
+        }
+        (_, None) => String::new(),
+    };
     let whose = whose.map(|whose| format!("{whose} ")).unwrap_or_default();
     let detail = format!("out of {whose}memory{amount}");
     let set =

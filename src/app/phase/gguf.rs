@@ -4,6 +4,7 @@
 //! tensors and of key-value pairs, the pairs, what each tensor is and where its data begins. Tensor data is
 //! not read.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 /// What a header says.
@@ -24,12 +25,18 @@ pub enum Fault {
     Truncated,
     /// Its numbers make no sense, or it is of another version.
     Strange,
+    /// It lacks a tensor that every model of its architecture has.
+    Missing(String),
 }
 
 /// Longest text and most entries that are believed; nothing real comes near.
 const TEXT_MAX: u64 = 16 << 20;
 const COUNT_MAX: u64 = 16 << 20;
 const ALIGNMENT: u64 = 32;
+/// Architectures that llama.cpp loads only with [`EVERY`] and something of every layer (`load_tensors` in
+/// `src/llama-model.cpp`).
+const LIKE_LLAMA: [&str; 7] = ["llama", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "phi3"];
+const EVERY: [&str; 2] = ["token_embd.weight", "output_norm.weight"];
 
 /// Reads a header.
 ///
@@ -46,6 +53,7 @@ pub fn read(from: &mut impl Read) -> Result<Gguf, Fault> {
     }
     let (tensors, pairs) = (from.count()?, from.count()?);
     let (mut architecture, mut alignment) = (None, ALIGNMENT);
+    let (mut layers, mut parts) = (Vec::new(), 1);
     for _ in 0..pairs {
         let key = from.text()?;
         let kind = from.u32()?;
@@ -54,12 +62,14 @@ pub fn read(from: &mut impl Read) -> Result<Gguf, Fault> {
                 architecture = Some(String::from_utf8_lossy(&from.text()?).into_owned());
             }
             (b"general.alignment", UINT32) => alignment = u64::from(from.u32()?).max(1),
+            (b"split.count", UINT16) => parts = u16::from_le_bytes(from.bytes()?),
+            (key, UINT32) if key.ends_with(b".block_count") => layers.push((key.to_owned(), from.u32()?)),
             _ => from.skip_value(kind)?,
         }
     }
-    let mut data_end = 0;
+    let (mut data_end, mut seen) = (0, Seen::default());
     for _ in 0..tensors {
-        from.text()?;
+        seen.take(&from.text()?);
         let dimensions = from.u32()?;
         if dimensions > 8 {
             return Err(Fault::Strange);
@@ -71,8 +81,41 @@ pub fn read(from: &mut impl Read) -> Result<Gguf, Fault> {
         let (kind, offset) = (from.u32()?, from.u64()?);
         data_end = data_end.max(offset.saturating_add(tensor_bytes(kind, elements)));
     }
+    // The rest of a model in parts is in other files.
+    if let Some(architecture) = architecture.as_deref().filter(|name| parts < 2 && LIKE_LLAMA.contains(name)) {
+        let own = format!("{architecture}.block_count");
+        let layers = layers.iter().find(|(key, _)| key == own.as_bytes()).map_or(0, |(_, count)| *count);
+        if let Some(name) = seen.lacks(layers) {
+            return Err(Fault::Missing(name));
+        }
+    }
     let data_begin = from.at.next_multiple_of(alignment);
     Ok(Gguf { architecture, least_bytes: data_begin.saturating_add(data_end) })
+}
+
+/// Which of the tensors are there that no model like llama can be without.
+#[derive(Default)]
+struct Seen {
+    every: [bool; EVERY.len()],
+    layers: BTreeSet<u32>,
+}
+
+impl Seen {
+    fn take(&mut self, name: &[u8]) {
+        if let Some(index) = EVERY.iter().position(|known| known.as_bytes() == name) {
+            self.every[index] = true;
+        }
+        let number =
+            || -> Option<u32> { std::str::from_utf8(name).ok()?.strip_prefix("blk.")?.split_once('.')?.0.parse().ok() };
+        self.layers.extend(number());
+    }
+
+    /// Returns the first one that is not there.
+    fn lacks(&self, layers: u32) -> Option<String> {
+        let every = EVERY.iter().zip(self.every).find(|(_, there)| !there).map(|(name, _)| (*name).to_owned());
+        let layer = || (0..layers).find(|layer| !self.layers.contains(layer));
+        every.or_else(|| layer().map(|layer| format!("blk.{layer}.*")))
+    }
 }
 
 /// Returns the size of a tensor; of quantised ones a lower bound of one bit an element, of which all have more.
@@ -86,6 +129,7 @@ fn tensor_bytes(kind: u32, elements: u64) -> u64 {
     }
 }
 
+const UINT16: u32 = 2;
 const UINT32: u32 = 4;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
@@ -170,21 +214,31 @@ mod tests {
         [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
     }
 
-    /// A header with one architecture, one array and one tensor of 4 x 8 floats at offset 64.
-    fn header() -> Vec<u8> {
+    const WHOLE: [&str; 4] = ["token_embd.weight", "blk.0.attn_q.weight", "blk.1.ffn_up.weight", "output_norm.weight"];
+
+    /// A header with one architecture of two layers, one array and tensors of 4 x 8 floats, the last one at offset 64.
+    fn header_of(architecture: &str, tensors: &[&str], parts: u16) -> Vec<u8> {
         let mut bytes = b"GGUF".to_vec();
         bytes.extend(3_u32.to_le_bytes());
-        bytes.extend(1_u64.to_le_bytes());
-        bytes.extend(3_u64.to_le_bytes());
-        bytes.extend([text("general.architecture"), STRING.to_le_bytes().to_vec(), text("llama")].concat());
-        bytes.extend([text("x"), UINT32.to_le_bytes().to_vec(), 7_u32.to_le_bytes().to_vec()].concat());
+        bytes.extend((tensors.len() as u64).to_le_bytes());
+        bytes.extend(4_u64.to_le_bytes());
+        let count = format!("{architecture}.block_count");
+        bytes.extend([text(&count), UINT32.to_le_bytes().to_vec(), 2_u32.to_le_bytes().to_vec()].concat());
+        bytes.extend([text("general.architecture"), STRING.to_le_bytes().to_vec(), text(architecture)].concat());
+        bytes.extend([text("split.count"), UINT16.to_le_bytes().to_vec(), parts.to_le_bytes().to_vec()].concat());
         let array = [ARRAY.to_le_bytes(), STRING.to_le_bytes()].concat();
         bytes.extend([text("list"), array, 2_u64.to_le_bytes().to_vec(), text("a"), text("b")].concat());
-        bytes.extend([text("t"), 2_u32.to_le_bytes().to_vec()].concat());
-        bytes.extend([4_u64, 8].iter().flat_map(|n| n.to_le_bytes()));
-        bytes.extend(0_u32.to_le_bytes());
-        bytes.extend(64_u64.to_le_bytes());
+        for name in tensors {
+            bytes.extend([text(name), 2_u32.to_le_bytes().to_vec()].concat());
+            bytes.extend([4_u64, 8].iter().flat_map(|n| n.to_le_bytes()));
+            bytes.extend(0_u32.to_le_bytes());
+            bytes.extend(64_u64.to_le_bytes());
+        }
         bytes
+    }
+
+    fn header() -> Vec<u8> {
+        header_of("llama", &WHOLE, 1)
     }
 
     #[test]
@@ -192,6 +246,25 @@ mod tests {
         let bytes = header();
         let least = (bytes.len() as u64).next_multiple_of(32) + 64 + 4 * 4 * 8;
         assert_eq!(read(&mut bytes.as_slice()), Ok(Gguf { architecture: Some("llama".into()), least_bytes: least }));
+    }
+
+    #[test]
+    fn a_tensor_that_every_model_has_is_missed() {
+        let check = |architecture: &str, tensors: &[&str], parts, expected: Option<&str>| {
+            let fault = expected.map(|name| Fault::Missing(name.into()));
+            let found = read(&mut header_of(architecture, tensors, parts).as_slice()).err();
+            assert_eq!(found, fault, "{architecture} {tensors:?} {parts}");
+        };
+        let but = |name: &str| -> Vec<&str> { WHOLE.into_iter().filter(|known| *known != name).collect() };
+        for architecture in LIKE_LLAMA {
+            check(architecture, &WHOLE, 1, None);
+            check(architecture, &but("output_norm.weight"), 1, Some("output_norm.weight"));
+            check(architecture, &but("token_embd.weight"), 0, Some("token_embd.weight"));
+            check(architecture, &but("blk.1.ffn_up.weight"), 1, Some("blk.1.*"));
+        }
+        // Of a part nobody can tell, nor of a model that may be made otherwise.
+        check("llama", &but("output_norm.weight"), 2, None);
+        check("bert", &but("output_norm.weight"), 1, None);
     }
 
     #[test]
@@ -209,7 +282,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(mut bytes in Just(header()), at in 4_usize..120, with in any::<[u8; 8]>()) {
+        fn no_bytes_make_it_panic(mut bytes in Just(header()), at in 4_usize..300, with in any::<[u8; 8]>()) {
             let end = (at + 8).min(bytes.len());
             let count = end.saturating_sub(at);
             bytes[at.min(end)..end].copy_from_slice(&with[..count]);

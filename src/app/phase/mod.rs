@@ -17,6 +17,7 @@
 //! | `preflight` | what can be told of a server before it is launched |
 //! | `kind` | what kind of work a command is, for who has not said it |
 //! | `stranger` | whether a process of somebody else looks like a server |
+//! | `silent` | what can be told of a failure of which the output says nothing |
 //! | `suggest` | the command that would have worked |
 
 mod clue;
@@ -29,6 +30,7 @@ mod kind;
 mod lines;
 mod preflight;
 mod server;
+mod silent;
 mod stranger;
 mod suggest;
 mod words;
@@ -42,5 +44,6 @@ pub use gguf::{Fault, Gguf, read as read_gguf};
 pub use kind::kind_of;
 pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, recognise};
+pub use silent::{Answer as HubAnswer, Aside, Told, hub_cause, questions, repository, told, unknown_option};
 pub use stranger::looks_like;
 pub use suggest::Suggestion;

@@ -46,7 +46,7 @@ fn of_line(line: &str) -> Option<Direct> {
 }
 
 /// Takes off what runs the rest of the words as they are. `assigns`: the first words may set variables.
-fn unwrapped(mut words: Vec<String>, mut assigns: bool) -> Option<Direct> {
+pub(super) fn unwrapped(mut words: Vec<String>, mut assigns: bool) -> Option<Direct> {
     let mut set = Vec::new();
     loop {
         if assigns {
@@ -68,17 +68,22 @@ fn unwrapped(mut words: Vec<String>, mut assigns: bool) -> Option<Direct> {
 /// Returns the program that a shell or a wrapper was told to run, where that is one; a program that was started as it is
 /// has been found.
 pub(super) fn told_to_run(command: &CommandLine) -> Option<String> {
-    let (words, in_shell) = match command {
+    let (words, in_shell) = simple_commands(command);
+    let [words] = <[Vec<String>; 1]>::try_from(words).ok()?;
+    let started = words.first().cloned();
+    let program = unwrapped(words, in_shell)?.words.into_iter().next()?;
+    (in_shell || Some(&program) != started.as_ref()).then_some(program).filter(|program| !program.contains(['$', '`']))
+}
+
+/// Returns the simple commands of a command line, each as its words, and whether a shell reads them.
+pub(super) fn simple_commands(command: &CommandLine) -> (Vec<Vec<String>>, bool) {
+    match command {
         CommandLine::Argv(argv) => match shell_line(argv) {
             Some(at) => (commands(&argv[at]), true),
             None => (vec![argv.clone()], false),
         },
         CommandLine::Line(line) => (commands(line), true),
-    };
-    let [words] = <[Vec<String>; 1]>::try_from(words).ok()?;
-    let started = words.first().cloned();
-    let program = unwrapped(words, in_shell)?.words.into_iter().next()?;
-    (in_shell || Some(&program) != started.as_ref()).then_some(program).filter(|program| !program.contains(['$', '`']))
+    }
 }
 
 /// Tells whether a command may fetch its model file first.

@@ -235,7 +235,7 @@ pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd
 }
 
 /// Returns the server and the words from its program on.
-fn server_of<'a>(argv: &'a [String], cwd: &str) -> (Server, &'a [String]) {
+pub(super) fn server_of<'a>(argv: &'a [String], cwd: &str) -> (Server, &'a [String]) {
     let first = argv.first().map(|word| base(word)).unwrap_or_default();
     let wrapped = WRAPPERS.contains(&first);
     for (index, word) in argv.iter().enumerate() {

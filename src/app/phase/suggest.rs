@@ -3,7 +3,8 @@
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::server::shell_line;
+use super::server::{base, shell_line};
+use super::silent::HARMLESS;
 use super::words::commands;
 use crate::app::contract::CommandLine;
 use crate::text;
@@ -114,6 +115,20 @@ pub(super) fn without_option(command: &CommandLine, name: &str, takes_value: boo
     }
 }
 
+/// Returns the command without what sends its output to nobody; `None` where nothing does, or where it may be the output
+/// of another one.
+pub(super) fn with_output(command: &CommandLine) -> Option<CommandLine> {
+    if let Some(at) = line_at(command) {
+        return in_shell(command, at, with_output);
+    }
+    let CommandLine::Line(line) = command else { return None };
+    let away = Regex::new(r"\s*(?:&>>?|>&|[12]?>>?)\s*/dev/null(?:\s+[12]>&[12])?(?<end>$|[\s;&|)])").ok()?;
+    let changed = away.replace_all(line, "$end");
+    let matters = |words: &Vec<String>| words.first().is_some_and(|word| !HARMLESS.contains(&base(word)));
+    let single = commands(&changed).into_iter().filter(matters).count() == 1;
+    (single && changed != *line).then(|| CommandLine::Line(changed.trim().to_owned()))
+}
+
 /// Returns which word of `sh -c LINE` is the line; what comes after it is no option of any command in it.
 fn line_at(command: &CommandLine) -> Option<usize> {
     if let CommandLine::Argv(argv) = command { shell_line(argv) } else { None }
@@ -160,6 +175,26 @@ mod tests {
         assert_eq!(with_option(&several, &["--port"], "9"), None);
         let several = CommandLine::Line("cd /m && x --port 8; y".into());
         assert_eq!(line(with_option(&several, &["--port"], "9")).as_deref(), Some("cd /m && x --port 9; y"));
+    }
+
+    #[test]
+    fn what_goes_to_nobody_is_shown_again() {
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(line(with_output(&CommandLine::Line(text.into()))).as_deref(), expected, "{text}");
+        };
+        for away in [">/dev/null 2>&1", "> /dev/null 2>&1", ">>/dev/null", "&>/dev/null", ">& /dev/null", "2>/dev/null"]
+        {
+            check(&format!("exec x -m a {away}"), Some("exec x -m a"));
+        }
+        check("x >/dev/null 2>/dev/null", Some("x"));
+        check("ulimit -v 7; exec x >/dev/null 2>&1", Some("ulimit -v 7; exec x"));
+        check("x -m a", None);
+        check("x > /dev/nullify", None);
+        check("x > log 2>&1", None);
+        check("cd m >/dev/null; x", None);
+        let shell = |line: &str| CommandLine::Argv(["sh", "-c", line].map(str::to_owned).to_vec());
+        assert_eq!(with_output(&shell("x >/dev/null")), Some(shell("x")));
+        assert_eq!(with_output(&CommandLine::Argv(vec!["x".into(), ">/dev/null".into()])), None);
     }
 
     #[test]

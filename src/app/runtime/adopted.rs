@@ -117,6 +117,7 @@ fn exit_of(row: &PaneRow) -> Option<ExitRecord> {
                 signal: signal.map(|number| number.to_string()),
                 at: clock::wall_seconds(),
                 emptied: false,
+                address_space: None,
             })
         }
     }

@@ -8,11 +8,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::doctor::warn;
 use super::gpu::Memory;
 use super::probe::holder;
 use super::session::Session;
+use crate::app::command::Check;
 use crate::app::contract::CommandLine;
 use crate::app::phase::{Container, container};
+use crate::lifecycle::clock;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
 use crate::lifecycle::receipt::{Receipt, StillHeld};
@@ -20,6 +23,9 @@ use crate::text;
 
 /// How long an engine may take to give a port back.
 const GIVE_BACK: Duration = Duration::from_secs(2);
+
+/// How many of the newest receipts are looked at for containers that live on.
+const RECEIPTS: usize = 200;
 
 /// What a session was seen to have before its stop.
 pub(super) struct Had {
@@ -38,16 +44,20 @@ impl Inner {
         receipt.elapsed_ms += u64::try_from(begun.elapsed().as_millis()).unwrap_or_default();
     }
 
-    /// Looks whether the ports that led into a container came back with the end of its client.
-    fn check_container(&self, session: &Arc<Session>, receipt: &mut Receipt) {
+    /// Returns the container that the command of a session starts.
+    fn container_of(&self, session: &Session) -> Option<Container> {
         let tether = session.tether();
         let typed = session.request.as_ref().and_then(|request| request.command.as_ref()).map(CommandLine::argv);
         let config = self.config();
         let recipe = tether.origin.as_deref().and_then(|name| config.recipe(name));
         // With a secret in it only the masked line is left, whose words are enough.
         let argv = typed.or_else(|| recipe.map(|recipe| recipe.command.argv())).or(tether.argv);
-        let argv = argv.unwrap_or_else(|| tether.command.split_whitespace().map(str::to_owned).collect());
-        let Some(found) = container(&argv) else { return };
+        container(&argv.unwrap_or_else(|| tether.command.split_whitespace().map(str::to_owned).collect()))
+    }
+
+    /// Looks whether the ports that led into a container came back with the end of its client.
+    fn check_container(&self, session: &Arc<Session>, receipt: &mut Receipt) {
+        let Some(found) = self.container_of(session) else { return };
         let until = Instant::now() + GIVE_BACK;
         let mut held: Vec<u16> = found.ports.clone();
         loop {
@@ -62,6 +72,8 @@ impl Inner {
             receipt.still_held.retain(|row| row.port != Some(*port));
             receipt.still_held.push(StillHeld { port: Some(*port), gpu_bytes: None, by });
         }
+        let (config, origin) = (self.config(), session.tether().origin);
+        let recipe = origin.as_deref().and_then(|name| config.recipe(name));
         let has_command = recipe.is_some_and(|recipe| recipe.stop.command.is_some());
         // podman's containers come back to the warden, and who tended this one was seen to end with it.
         let seen = receipt.dead == Some(true) && receipt.outcomes.iter().any(|row| tends(row.command.as_deref()));
@@ -72,6 +84,38 @@ impl Inner {
             // Its client is; what the session is about is not, and lives where nobody of ours can look.
             receipt.dead = None;
         }
+    }
+
+    /// Says which containers live on after the stop of their sessions, where any do: no session has them any more. Asks no
+    /// engine: the receipts of this boot name who held their ports, and whoever still does is shown.
+    pub(super) fn container_check(&self) -> Option<Check> {
+        let entries = self.store.journal().read(None, Some(RECEIPTS)).ok()?.receipts;
+        let booted = clock::wall() - clock::boottime();
+        #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
+        let recent = entries.iter().rev().filter(|entry| entry.at as f64 >= booted).map(|entry| &entry.receipt);
+        // One process may hold the ports of all containers, those of sessions that live among them.
+        let live = self.all().into_iter().filter(|session| !session.phase().0.is_over());
+        let taken: Vec<u16> =
+            live.filter_map(|session| self.container_of(&session)).flat_map(|one| one.ports).collect();
+        let lives = |receipt: &&Receipt| lives_elsewhere(receipt) && self.still_holds(receipt, &taken).is_some();
+        let mut found = recent.filter(lives).peekable();
+        let first = *found.peek()?;
+        let held = self.still_holds(first, &taken)?;
+        let port = held.port.unwrap_or_default();
+        let what =
+            format!("port {port}, which is held by {}: {} is stopped, what it started is not", held.by, first.session);
+        let count = found.count();
+        let detail = if count > 1 { format!("{count}, for example on {what}") } else { format!("one, on {what}") };
+        Some(warn("containers", detail, first.notes.first().map_or("", String::as_str)))
+    }
+
+    /// Returns a port of a receipt that the same process holds which held it then; none that is `taken` since.
+    fn still_holds<'a>(&self, receipt: &'a Receipt, taken: &[u16]) -> Option<&'a StillHeld> {
+        let free = |port: &u16| !taken.contains(port);
+        let same = |row: &&StillHeld| {
+            row.port.filter(free).and_then(|port| holder(&self.inspector, port)).as_ref() == Some(&row.by)
+        };
+        receipt.still_held.iter().find(same)
     }
 
     /// Looks whether ports came back that the members of a session had before its own stop ran: who gave them back then
@@ -106,6 +150,12 @@ impl Inner {
             }
         }
     }
+}
+
+/// Tells whether a receipt is of a session whose work lives where nobody of ours can look: nobody else leaves it open
+/// whether everything is dead while nobody is in doubt.
+fn lives_elsewhere(receipt: &Receipt) -> bool {
+    receipt.dead.is_none() && receipt.unverified.is_empty() && receipt.survivors.is_empty()
 }
 
 fn tends(command: Option<&str>) -> bool {

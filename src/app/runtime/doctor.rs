@@ -15,6 +15,7 @@ impl Inner {
         checks.push(directory("state directory", &self.paths.state_dir));
         checks.push(directory("runtime directory", &self.paths.runtime_dir));
         checks.extend([self.record_check(), self.orphan_check(), self.warden_check()]);
+        checks.extend(self.container_check());
         checks.extend([clock(&self.inspector), cgroup(&self.inspector), logind(&self.inspector)]);
         checks.push(self.gpu_check());
         checks.push(self.config_check());

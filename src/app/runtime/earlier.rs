@@ -190,7 +190,7 @@ mod tests {
     fn an_end_is_told_by_whoever_knows_most() {
         let receipt = Receipt { dead: Some(true), notes: vec!["its ceiling has come".into()], ..Receipt::default() };
         let last = Last { verdict: VerdictKind::Gone, reason: "its pane is gone".into(), at: 7 };
-        let exit = ExitRecord { code: Some(3), signal: None, at: 7, emptied: false };
+        let exit = ExitRecord { code: Some(3), signal: None, at: 7, emptied: false, address_space: None };
         for (same_boot, receipt, last, exit, told) in [
             (false, Some(&receipt), Some(&last), Some(&exit), "last boot"),
             (true, Some(&receipt), Some(&last), Some(&exit), "its ceiling has come; "),

@@ -43,6 +43,8 @@ impl Inner {
     /// what it printed, where that is not in a log of ours.
     pub(super) fn look_into(&self, session: &Arc<Session>, exit: Option<&ExitRecord>, printed: Option<&str>) {
         let Some(serving) = session.serving.get() else { return };
+        // Once for all who want to know.
+        let _examining = session.examining();
         let ours = {
             let state = session.state();
             state.stopping || state.receipt.is_some() || state.examined
@@ -74,8 +76,15 @@ impl Inner {
             holder,
             free_port,
             file: served.map_or(File::Unknown, |served| model_file(served, Path::new(&cwd))),
+            aside: None,
         };
         let mut diagnosis = diagnose(&evidence);
+        if diagnosis.as_ref().is_none_or(|diagnosis| diagnosis.cause.is_vague()) {
+            let aside = exit.and_then(|exit| self.look_aside(session, serving, exit, &evidence.file));
+            if aside.is_some() {
+                diagnosis = diagnose(&Evidence { aside, ..evidence });
+            }
+        }
         let suggestion = diagnosis.as_mut().and_then(|diagnosis| diagnosis.suggestion.as_mut());
         if let Some(suggestion) =
             suggestion.filter(|suggestion| serving.scripted && (!suggestion.first || suggestion.is_help()))

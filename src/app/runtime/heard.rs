@@ -37,7 +37,11 @@ impl Inner {
         }
         if failed {
             // Nobody knows when: who holds its port now may have come later.
-            self.look_into(session, Some(&ExitRecord { code, signal: None, at: 0, emptied: false }), Some(&printed));
+            self.look_into(
+                session,
+                Some(&ExitRecord { code, signal: None, at: 0, emptied: false, address_space: None }),
+                Some(&printed),
+            );
         }
         let mut state = session.state();
         (state.said, state.said_code, state.work) = (said, code, printed);

@@ -6,6 +6,7 @@
 
 mod adopt;
 mod adopted;
+mod aside;
 mod attention;
 mod ceilings;
 mod claims;

@@ -144,6 +144,7 @@ fn evidence<'a>(command: &'a CommandLine, served: Option<&'a Served>) -> Evidenc
         holder: Holder::Unknown,
         free_port: None,
         file: File::Unknown,
+        aside: None,
     }
 }
 

@@ -97,7 +97,8 @@ impl Inner {
             tether = self.reread(session);
             workload = verify(&tether.workload.identity, &self.inspector).kind;
         }
-        if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) {
+        // Whoever looks into its failure says that it is over; the others need not be kept waiting.
+        if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && !session.is_examined_now() {
             self.await_exit(session);
         }
         if workload == VerdictKind::Owned {

@@ -1,7 +1,7 @@
 //! One session as the runtime holds it: its record, its host, and what was last seen of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use super::ports::Seen;
@@ -73,6 +73,8 @@ pub(super) struct Session {
     followed: Mutex<Option<Followed>>,
     /// Held during a stop in this process: a second one waits.
     pub(super) stopping: Mutex<()>,
+    /// Held while its failure is looked into, which may take seconds. Taken before `state`.
+    examining: Mutex<()>,
 }
 
 /// What changes.
@@ -233,6 +235,7 @@ impl Session {
             state: Mutex::new(state),
             followed: Mutex::default(),
             stopping: Mutex::new(()),
+            examining: Mutex::new(()),
         }))
     }
 
@@ -250,6 +253,16 @@ impl Session {
     /// Returns its tree, while it is followed.
     pub(super) fn followed(&self) -> MutexGuard<'_, Option<Followed>> {
         self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until nobody looks into its failure, and keeps others from it.
+    pub(super) fn examining(&self) -> MutexGuard<'_, ()> {
+        self.examining.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells whether somebody looks into its failure.
+    pub(super) fn is_examined_now(&self) -> bool {
+        matches!(self.examining.try_lock(), Err(TryLockError::WouldBlock))
     }
 
     pub(super) fn tether(&self) -> Tether {

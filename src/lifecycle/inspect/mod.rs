@@ -229,6 +229,15 @@ impl Inspector {
         }
     }
 
+    /// Returns how many bytes of address space a process may have, dead or alive, until it is reaped; `None` where it is
+    /// not limited (`RLIMIT_AS` of getrlimit(2)), or nobody can look.
+    pub fn address_space(&self, pid: Pid) -> Option<u64> {
+        match self {
+            Self::Procfs(procfs) => procfs.address_space(pid),
+            Self::Ps(_) | Self::None => None,
+        }
+    }
+
     /// Tells whether a process holds a listening Unix socket; `false` where nobody can look.
     pub fn listens_on_unix(&self, pid: Pid) -> bool {
         match self {

@@ -168,6 +168,12 @@ impl Procfs {
         super::host::cgroup2_path(&String::from_utf8_lossy(&bytes)).map(str::to_owned)
     }
 
+    pub(super) fn address_space(&self, pid: Pid) -> Option<u64> {
+        let limits = fs::read_to_string(self.root.join(format!("{pid}/limits"))).ok()?;
+        let soft = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+        soft.split_whitespace().next()?.parse().ok()
+    }
+
     pub(super) fn has_marker(&self, pid: Pid, marker: &[u8]) -> bool {
         self.read_all(&format!("{pid}/environ"))
             .is_ok_and(|environ| environ.split(|b| *b == 0).any(|variable| variable == marker))
@@ -244,6 +250,20 @@ mod tests {
             let snapshot = procfs.scan().unwrap();
             assert_eq!((snapshot.len(), snapshot.unreadable.len()), (0, 1));
             assert!(procfs.facts(Pid::new(42).unwrap()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_limit_of_the_address_space_is_read() {
+        let (folder, procfs) = fake(STAT);
+        let pid = Pid::new(42).unwrap();
+        assert_eq!(procfs.address_space(pid), None);
+        for (soft, expected) in [("716800000", Some(716_800_000)), ("unlimited", None)] {
+            let limits = format!(
+                "Limit                     Soft Limit           Hard Limit           Units\nMax address space         {soft}            unlimited            bytes\n"
+            );
+            fs::write(folder.path().join("42/limits"), limits).unwrap();
+            assert_eq!(procfs.address_space(pid), expected);
         }
     }
 

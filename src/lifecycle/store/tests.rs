@@ -6,8 +6,11 @@ fn directories_and_files_are_private() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("a/state");
     let store = Store::open(&root).unwrap();
-    write_json(&store.exit_path("serve-00000000"), &ExitRecord { code: Some(3), signal: None, at: 1, emptied: false })
-        .unwrap();
+    write_json(
+        &store.exit_path("serve-00000000"),
+        &ExitRecord { code: Some(3), signal: None, at: 1, emptied: false, address_space: None },
+    )
+    .unwrap();
     for (path, mode) in
         [(root.clone(), 0o700), (root.join("sessions"), 0o700), (store.exit_path("serve-00000000"), 0o600)]
     {

@@ -226,7 +226,13 @@ impl Keeper {
             Ok(Outcome::Failed { errno, .. }) => {
                 let missing = io::Error::from_raw_os_error(errno).kind() == io::ErrorKind::NotFound;
                 let code = Some(if missing { 127 } else { 126 });
-                Some(Run::Ended(ExitRecord { code, signal: None, at: wall_seconds(), emptied: false }))
+                Some(Run::Ended(ExitRecord {
+                    code,
+                    signal: None,
+                    at: wall_seconds(),
+                    emptied: false,
+                    address_space: None,
+                }))
             }
             Err(error) => {
                 give_up(&store, tether, last, format!("not started again: {error}"));
@@ -327,7 +333,7 @@ mod tests {
             (None, Some("34"), 162),
             (Some(-1), None, 255),
         ] {
-            let exit = ExitRecord { code, signal: signal.map(Into::into), at: 0, emptied: false };
+            let exit = ExitRecord { code, signal: signal.map(Into::into), at: 0, emptied: false, address_space: None };
             assert_eq!(status_byte(&exit), expected, "{exit:?}");
         }
     }

@@ -327,7 +327,9 @@ impl Keeper {
 
     fn reap(&mut self) {
         let options = p::WaitOptions::NOHANG | p::WaitOptions::UNTRACED;
-        while let Ok(Some((pid, status))) = p::wait(options) {
+        loop {
+            let address_space = self.limit_at_its_end();
+            let Ok(Some((pid, status))) = p::wait(options) else { return };
             if pid != self.workload || status.stopping_signal().is_some() {
                 continue;
             }
@@ -337,9 +339,17 @@ impl Keeper {
             };
             let (code, signal) = (status.exit_status(), status.terminating_signal().map(named));
             if matches!(self.run, Run::Runs) {
-                self.run = Run::Ended(ExitRecord { code, signal, at: wall_seconds(), emptied: false });
+                self.run = Run::Ended(ExitRecord { code, signal, at: wall_seconds(), emptied: false, address_space });
             }
         }
+    }
+
+    /// Returns how the address space of the workload is limited, where it has ended: until it is reaped that can be read.
+    fn limit_at_its_end(&self) -> Option<u64> {
+        let options = p::WaitIdOptions::EXITED | p::WaitIdOptions::NOHANG | p::WaitIdOptions::NOWAIT;
+        p::waitid(p::WaitId::Pid(self.workload), options).ok()??;
+        let inspector = Inspector::open(self.orders.inspector.parse().ok()).ok()?;
+        inspector.address_space(Pid::new(self.workload.as_raw_nonzero().get())?)
     }
 
     pub(super) fn record_exit(&mut self, record: &ExitRecord) {

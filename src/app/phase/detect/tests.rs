@@ -73,6 +73,17 @@ fn a_llama_server_comes_to_be_ready() {
     assert_eq!((seen.requests, seen.tokens_per_s), (Some(0), Some(5333.33)));
 }
 
+/// What goes over the wire may be in its log: none of it is how far it has come.
+#[test]
+fn what_a_server_answers_is_no_phase_and_no_failure() {
+    let (answers, phases) = seen("llama-http", Server::LlamaServer);
+    assert_eq!((answers, phases), (Seen::default(), Vec::new()));
+    let both = [transcript("llama-pty-ready").1, b"\n".to_vec(), transcript("llama-http").1].concat();
+    let (after, phases) = replay(Server::LlamaServer, &both, 61);
+    assert_eq!((after.phase, after.cause), (Some(Phase::Ready), None));
+    assert_eq!(phases, READY);
+}
+
 #[test]
 fn a_download_bar_is_read_while_it_is_drawn() {
     let (_, printed) = transcript("llama-pty-download");

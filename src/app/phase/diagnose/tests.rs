@@ -2,6 +2,7 @@
 
 use super::super::detect::tests::{replay, seen, transcript};
 use super::super::server::recognise;
+use super::super::silent::Aside;
 use super::*;
 
 fn argv(text: &str) -> CommandLine {
@@ -23,6 +24,7 @@ struct Case<'a> {
     listened: bool,
     holder: Holder,
     file: File,
+    aside: Option<Aside>,
 }
 
 impl Case<'_> {
@@ -35,6 +37,7 @@ impl Case<'_> {
             listened: false,
             holder: Holder::Nobody,
             file: File::Unknown,
+            aside: None,
         }
     }
 
@@ -50,6 +53,7 @@ impl Case<'_> {
             holder: self.holder.clone(),
             free_port: Some(18_800),
             file: self.file.clone(),
+            aside: self.aside.clone(),
         })
     }
 
@@ -114,17 +118,29 @@ fn model_files_with_a_log_and_without() {
     case.file = File::Unreadable("Permission denied".into());
     case.check(Cause::BadFile, "its model file \"/models/trunc.gguf\" is broken: Permission denied", None);
 
+    let mut case = told("llama-model-tensor", Server::LlamaServer);
+    case.file = File::Faulty(Fault::Missing("output_norm.weight".into()));
+    let lacks = "its model file \"/models/tensor.gguf\" is broken: it lacks the tensor \"output_norm.weight\"";
+    case.check(Cause::BadFile, &format!("{lacks} (tensor 'output_norm.weight' not found)"), None);
+    case.found = None;
+    case.check(Cause::BadFile, lacks, None);
+
     let mut case = told("llama-model-arch", Server::LlamaServer);
     case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"notanarch\"", None);
     (case.found, case.file) = (None, File::Whole(Some("notanarch".into())));
+    case.aside = Some(Aside::Architecture("notanarch".into()));
+    case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"notanarch\"", None);
+    case.aside = None;
     let detail = "its output does not say why; its port was free, and its model file is whole, of the architecture \"notanarch\"";
     case.check(Cause::Died, detail, None);
 }
 
 #[test]
 fn options() {
-    let case = told("llama-bad-flag", Server::LlamaServer);
+    let mut case = told("llama-bad-flag", Server::LlamaServer);
     let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18704 -t 1 -c 512";
+    case.check(Cause::BadFlag, "it does not know the option --bogus-flag", Some(suggested));
+    (case.found, case.aside) = (None, Some(Aside::Flag("--bogus-flag".into())));
     case.check(Cause::BadFlag, "it does not know the option --bogus-flag", Some(suggested));
     let case = told("llama-bad-value", Server::LlamaServer);
     case.check(Cause::BadValue, "it does not take the value of -c (stoi)", Some("llama-server --help"));
@@ -154,6 +170,18 @@ fn hubs() {
     let suggested = "llama-server -hf org/other --host 127.0.0.1 --port 18705 -t 1 -c 512";
     let detail = "it is to stay offline, and has no copy of model \"org/other\"";
     case.check(Cause::Unresolved, detail, Some(suggested));
+    let silent = |command: &str, cause, detail: &str, suggested: Option<&str>| {
+        let mut case = Case::new(command);
+        case.aside = Some(Aside::Hub(cause));
+        case.check(cause, detail, suggested);
+    };
+    let detail = "the hub does not let it have model \"org/x\": log in and accept its terms";
+    silent("vllm serve org/x", Cause::Gated, detail, Some("hf auth login"));
+    let detail = "the hub has no model \"org/x\", or does not show it without a token";
+    silent("llama-server -hf org/x", Cause::MissingRepo, detail, None);
+    silent("llama-server -hf org/x", Cause::Offline, "it cannot reach the hub to fetch model \"org/x\"", None);
+    let detail = "it is to stay offline, and has no copy of model \"org/x\"";
+    silent("llama-server -hf org/x --offline", Cause::Unresolved, detail, Some("llama-server -hf org/x"));
 }
 
 #[test]
@@ -161,6 +189,12 @@ fn memory_and_kills() {
     let case = told("llama-oom-kv", Server::LlamaServer);
     let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18704 -t 1 -c 4096";
     case.check(Cause::OutOfMemory, "out of memory: 1953.12 MB more were asked for", Some(suggested));
+    for (code, signal) in [(Some(1), None), (None, Some("ABRT"))] {
+        let mut case = Case::new("llama-server -m x -c 2000000");
+        (case.code, case.signal, case.aside) = (code, signal, Some(Aside::AddressSpace(700_000 << 10)));
+        let detail = "out of memory: its address space was limited to 683 MiB (ulimit -v)";
+        case.check(Cause::OutOfMemory, detail, Some("llama-server -m x -c 4096"));
+    }
     let detail = "it was killed, and not by us: most often the kernel does that when memory runs out";
     for (code, signal) in [(None, Some("KILL")), (Some(137), None)] {
         let mut case = Case::new("vllm serve x");
@@ -198,6 +232,39 @@ fn what_is_not_known_is_not_made_up() {
     let mut case = Case::new("llama-server -m x");
     (case.code, case.signal) = (None, Some("SEGV"));
     assert_eq!(case.diagnosis(), None);
+}
+
+#[test]
+fn what_was_sent_away_is_to_be_seen_the_next_time() {
+    let mut case = Case::new("x");
+    case.command = CommandLine::Line("exec llama-server -m x >/dev/null 2>&1".into());
+    let detail = "its output does not say why; its port was free";
+    case.check(Cause::Died, detail, Some("exec llama-server -m x"));
+    // It was seen, and says little.
+    case.found = seen("llama-hf-offline", Server::LlamaServer).0.cause;
+    assert_eq!(changed(case.diagnosis().and_then(|found| found.suggestion).as_ref()), None);
+    let case = Case::new("llama-server -m x");
+    case.check(Cause::Died, detail, None);
+}
+
+/// How a real server ended by each signal, idle, busy and while it loaded: none of that has a cause.
+#[test]
+fn who_was_told_to_end_has_not_failed_by_itself() {
+    let (_, printed) = transcript("llama-signals");
+    let printed = String::from_utf8(printed).expect("text");
+    for line in printed.lines() {
+        let status = line.split("rc=").nth(1).and_then(|rest| rest.split(' ').next()).expect(line);
+        let status: i32 = status.parse().expect(line);
+        let names = [(-1, "HUP"), (-2, "INT"), (-3, "QUIT"), (-10, "USR1"), (-15, "TERM")];
+        let mut case = Case::new("llama-server -m x");
+        case.signal = names.into_iter().find(|(number, _)| *number == status).map(|(_, name)| name);
+        case.code = Some(status).filter(|_| case.signal.is_none());
+        assert!(matches!(case.code, None | Some(0 | 1)), "{line}");
+        let said = case.diagnosis().map(|found| (found.cause, found.suggestion));
+        // A second INT makes it leave with 1, as by any failure.
+        assert_eq!(said, (status == 1).then_some((Cause::Died, None)), "{line}");
+    }
+    assert_eq!(printed.lines().count(), 12);
 }
 
 #[test]
