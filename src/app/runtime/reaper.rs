@@ -141,7 +141,8 @@ impl Inner {
                 alive || !sample.unbound.is_empty() || sample.blind
             };
             // One that nobody can look at may hold somebody.
-            let open = || session.host == HostKind::Tmux && !session.state().settled && is_open(self, &session) != Ok(false);
+            let open =
+                || session.host == HostKind::Tmux && !session.state().settled && is_open(self, &session) != Ok(false);
             if !lives && !open() {
                 self.dismiss(&session);
             }
