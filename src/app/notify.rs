@@ -113,7 +113,7 @@ fn named(store: &Store, name: &str) -> Result<Option<Tether>, AppError> {
     let mut found: Vec<Tether> = tethers.into_iter().filter(|tether| tether.name == name).collect();
     if found.len() > 1 {
         let ids: Vec<&str> = found.iter().map(|tether| tether.session.as_str()).collect();
-        let message = format!("{} sessions are named {name:?}: {}", ids.len(), ids.join(", "));
+        let message = format!("{} sessions are named {name:?}, namely {}", ids.len(), ids.join(", "));
         return Err(AppError::new(ErrorKind::Usage, message));
     }
     Ok(found.pop())

@@ -438,7 +438,7 @@ impl Inner {
             }
             [] if let Some(error) = self.only_queued(reference) => Err(error),
             _ if ids.len() > 1 => {
-                let message = format!("{} sessions are named {reference:?}: {}", ids.len(), ids.join(", "));
+                let message = format!("{} sessions are named {reference:?}, namely {}", ids.len(), ids.join(", "));
                 Err(AppError::new(ErrorKind::Usage, message))
             }
             [one, ..] => Ok(Arc::clone(one)),
