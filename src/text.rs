@@ -46,6 +46,27 @@ pub fn escape_bytes(bytes: &[u8]) -> String {
     out
 }
 
+/// Returns JSON that means the same and holds none of the characters that [`escape`] makes visible: they are written
+/// as `\u009b`. They can only stand inside of its strings; C0 was escaped by whoever wrote them.
+pub fn escape_json(json: &str) -> Cow<'_, str> {
+    let is_raw = |c: char| c == '\x7f' || (is_steering(c) && !c.is_ascii_control());
+    if !json.contains(is_raw) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_raw(c) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                // Writing into a String cannot fail.
+                let _infallible = write!(out, "\\u{unit:04x}");
+            }
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// Returns the text, cut to a display width in columns; what was cut shows as `…`.
 ///
 /// The width is the terminal's (wide characters take two columns), and the result never exceeds
@@ -138,6 +159,23 @@ mod tests {
     }
 
     #[test]
+    fn json_says_the_same_without_steering_characters() {
+        let all: String = ('\0'..=char::MAX).filter(|c| is_steering(*c)).collect();
+        assert!(all.chars().count() > 70);
+        for text in ["", "plain \\ \"ü\" 漢 😀", all.as_str(), "\\\u{9b}", "\u{7f}"] {
+            let value = serde_json::json!({ text: [text, { "n": 1 }] });
+            for json in [format!("{value}"), format!("{value:#}")] {
+                let escaped = escape_json(&json);
+                assert!(!escaped.contains(|c| is_steering(c) && c != '\n'), "{escaped:?}");
+                assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).expect("still JSON"), value);
+                assert_eq!(escape_json(&escaped), escaped);
+            }
+        }
+        assert_eq!(escape_json("\"\u{9b}\u{202e}\""), r#""\u009b\u202e""#);
+        assert!(matches!(escape_json("{\n}"), Cow::Borrowed(_)), "what is clean is not copied");
+    }
+
+    #[test]
     fn text_is_cut_to_its_display_width() {
         let cases = [
             ("", 0, ""),
@@ -163,6 +201,14 @@ mod tests {
             let once = escape(&text).into_owned();
             prop_assert_eq!(escape(&once).into_owned(), once.clone());
             prop_assert_eq!(escape_bytes(text.as_bytes()), once);
+        }
+
+        #[test]
+        fn json_means_the_same(text in any::<String>()) {
+            let json = serde_json::Value::from(text.as_str()).to_string();
+            let escaped = escape_json(&json);
+            prop_assert!(!escaped.contains(is_steering));
+            prop_assert_eq!(serde_json::from_str::<String>(&escaped).ok(), Some(text));
         }
 
         #[test]

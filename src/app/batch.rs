@@ -18,6 +18,7 @@ use super::command::{Answer, Command};
 use super::error::{AppError, ErrorKind, Exit};
 use super::runtime::Runtime;
 use crate::lifecycle::door::has_left;
+use crate::text::escape_json;
 use request::{Id, Request, no_id};
 
 /// Runs a batch to its end and returns how it ended.
@@ -263,7 +264,8 @@ impl Leave {
 fn spawn_writer(lines: Receiver<String>, leave: Leave) -> JoinHandle<Option<String>> {
     std::thread::spawn(move || {
         let mut output = std::io::stdout().lock();
-        for mut line in lines {
+        for line in lines {
+            let mut line = escape_json(&line).into_owned();
             line.push('\n');
             if let Err(error) = output.write_all(line.as_bytes()).and_then(|()| output.flush()) {
                 let is_unread = error.kind() == std::io::ErrorKind::BrokenPipe;

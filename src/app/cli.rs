@@ -77,7 +77,7 @@ fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
     match answer {
         Ok(answer) => {
             if as_json {
-                say(&format!("{}\n", answer.to_value()));
+                say_json(&answer.to_value());
             } else {
                 say(&report::text(answer));
             }
@@ -120,7 +120,7 @@ pub fn complain(error: &AppError, as_json: bool) {
     let message = crate::text::mask_text(&error.message);
     if as_json {
         let value: Value = json!({ "error": AppError { message: message.into_owned(), ..error.clone() } });
-        say(&format!("{value}\n"));
+        say_json(&value);
     } else {
         let lines: Vec<_> = message.lines().map(crate::text::escape).collect();
         let text = format!("cookbook-tui: {}\n", lines.join("\n"));
@@ -138,6 +138,11 @@ pub fn note(text: &str) {
 pub fn say(text: &str) {
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes()).and_then(|()| output.flush()).ok();
+}
+
+/// Prints JSON on a line, which no terminal takes for more than text.
+pub fn say_json(value: &Value) {
+    say(&format!("{}\n", crate::text::escape_json(&value.to_string())));
 }
 
 fn attach(runtime: &Runtime, session: &str, as_json: bool) -> Exit {

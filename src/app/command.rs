@@ -11,7 +11,7 @@ use super::contract::{HostKind, LaunchRequest, OtherServer, Phase, SessionRow, T
 use super::cookbook::ledger::Claimed;
 use super::draft::{Draft, SaveRequest, Saved, TmuxRow};
 use super::why::Why;
-use super::wording::plain;
+use super::wording::{of_field, plain};
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::journal::Entries;
 use crate::lifecycle::plan::Choice;
@@ -153,7 +153,7 @@ impl Command {
             let path = error.path().to_string();
             let why = error.inner().to_string();
             match path.strip_prefix(name).and_then(|rest| rest.strip_prefix('.')) {
-                Some(field) => format!("{name}: {field}: {}", plain(&why, "word")),
+                Some(field) => format!("{name}: {}", of_field(field, &plain(&why, "word"))),
                 None if why.starts_with("unknown variant ") => plain(&why, "command"),
                 None => format!("{name}: {}", plain(&why, "word")),
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::args::Logs;
-use super::cli::{complain, say};
+use super::cli::{complain, say, say_json};
 use super::command::{Command, WaitFor, WaitRequest};
 use super::error::{ErrorKind, Exit};
 use super::runtime::Runtime;
@@ -32,7 +32,7 @@ pub(super) fn follow(runtime: &Runtime, logs: &Logs, interrupted: &Receiver<&'st
     let print = |lines: &[String]| {
         for line in lines {
             if logs.output.json {
-                say(&format!("{}\n", json!({ "line": line })));
+                say_json(&json!({ "line": line }));
             } else {
                 say(&format!("{}\n", crate::text::escape(line)));
             }

@@ -36,7 +36,7 @@ pub(super) fn run(state_dir: &Path, notify: &Notify, inspector: Option<Inspector
     let request = NotifyRequest { session: notify.session.clone(), state: notify.state, message };
     let noted = note(&store, &inspector, &request)?;
     if notify.output.json {
-        cli::say(&format!("{}\n", Answer::Noted(noted).to_value()));
+        cli::say_json(&Answer::Noted(noted).to_value());
     } else if !noted.verified {
         // Not on standard output: what a hook prints there may become part of a conversation.
         let text = format!("cookbook-tui: unverified: this is no process of {}\n", noted.session);
@@ -113,7 +113,7 @@ fn named(store: &Store, name: &str) -> Result<Option<Tether>, AppError> {
     let mut found: Vec<Tether> = tethers.into_iter().filter(|tether| tether.name == name).collect();
     if found.len() > 1 {
         let ids: Vec<&str> = found.iter().map(|tether| tether.session.as_str()).collect();
-        let message = format!("{} sessions are named {name:?}: {}", ids.len(), ids.join(", "));
+        let message = format!("{} sessions are named {name:?}, namely {}", ids.len(), ids.join(", "));
         return Err(AppError::new(ErrorKind::Usage, message));
     }
     Ok(found.pop())

@@ -11,7 +11,7 @@ use crate::lifecycle::clock;
 use crate::lifecycle::journal::{By, Entries};
 use crate::lifecycle::receipt::{Bystander, Membership, OutcomeKind, PlanRow, ProcessRow, Receipt};
 use crate::lifecycle::store::Quarantined;
-use crate::text::escape;
+use crate::text::{escape, escape_json};
 
 /// Returns an answer as text that ends with a newline, or is empty.
 pub(super) fn text(answer: &Answer) -> String {
@@ -47,7 +47,7 @@ pub(super) fn text(answer: &Answer) -> String {
             table(&["NAME", "KIND", "HOST", "FROM", "COMMAND"], cells.collect())
         }
         Answer::TmuxSessions(rows, notes) => tmux_sessions(rows, notes),
-        Answer::Draft(_) => format!("{:#}\n", answer.to_value()),
+        Answer::Draft(_) => format!("{}\n", escape_json(&format!("{:#}", answer.to_value()))),
         Answer::Saved(saved) => {
             let mut text = format!("recipe {} is written to {}\n", escape(&saved.name), escape(&saved.path));
             for note in &saved.notes {

@@ -153,11 +153,11 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     let config = configure(&inputs, None).map_err(|error| AppError::new(ErrorKind::Config, error.to_string()))?;
     if let Some(Action::Keys(output)) = &args.action {
         let (keys, escape) = (&config.ui.keys, config.ui.escape);
-        cli::say(&if output.json {
-            format!("{}\n", keymap::table_value(keys, escape))
+        if output.json {
+            cli::say_json(&keymap::table_value(keys, escape));
         } else {
-            keymap::table_text(keys, escape)
-        });
+            cli::say(&keymap::table_text(keys, escape));
+        }
         return Ok(Exit::Ok);
     }
     let inspector = Inspector::open(args.inspector).map_err(|error| {
@@ -199,7 +199,11 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
 /// Prints a text that needs nothing of this host.
 fn page(text: &[u8], as_json: bool) -> Exit {
     let text = String::from_utf8_lossy(text);
-    cli::say(&if as_json { format!("{}\n", serde_json::json!({ "text": text })) } else { text.into_owned() });
+    if as_json {
+        cli::say_json(&serde_json::json!({ "text": text }));
+    } else {
+        cli::say(&text);
+    }
     Exit::Ok
 }
 
@@ -348,7 +352,7 @@ fn trust(paths: &Paths, file: Option<&Path>, as_json: bool) -> Result<Exit, AppE
         .map_err(|error| AppError::new(ErrorKind::Config, format!("{} was not trusted: {error}", file.display())))?;
     let path = trusted.path.display().to_string();
     if as_json {
-        cli::say(&format!("{}\n", serde_json::json!({ "path": path, "sha256": trusted.sha256 })));
+        cli::say_json(&serde_json::json!({ "path": path, "sha256": trusted.sha256 }));
     } else {
         cli::say(&format!("{} is trusted as it is now\n", text::escape(&path)));
     }

@@ -20,6 +20,17 @@ pub(super) fn plain(said: &str, noun: &str) -> String {
     said.to_owned()
 }
 
+/// Says of which field something is said. A name that somebody chose stands before no colon: what follows would be taken
+/// for its value, and be masked where the name is that of a secret.
+pub(super) fn of_field(field: &str, why: &str) -> String {
+    match (why.starts_with("must be "), why.starts_with("unknown field "), field.rsplit_once('.')) {
+        (true, ..) => format!("{field} {why}"),
+        (_, true, None) => why.to_owned(),
+        (_, true, Some((within, _))) => format!("{within}: {why}"),
+        (..) => format!("{field}: {why}"),
+    }
+}
+
 /// Says which word is none, and which one was probably meant: `` `x`, expected one of `a`, `b` ``.
 fn unknown(rest: &str, noun: &str) -> String {
     // The known words have no such mark in them, the unknown one may have.
@@ -28,9 +39,9 @@ fn unknown(rest: &str, noun: &str) -> String {
     let word = word.trim_start_matches('`');
     let known: Vec<&str> = known.split('`').skip(2).step_by(2).collect();
     match nearest_word(word, &known) {
-        Some(near) => format!("unknown {noun} {word:?}: the nearest is {near:?}"),
-        None if known.is_empty() => format!("unknown {noun} {word:?}: there are none"),
-        None => format!("unknown {noun} {word:?}: known are {}", known.join(", ")),
+        Some(near) => format!("unknown {noun} {word:?}; the nearest is {near:?}"),
+        None if known.is_empty() => format!("unknown {noun} {word:?}; there are none"),
+        None => format!("unknown {noun} {word:?}; known are {}", known.join(", ")),
     }
 }
 
@@ -82,7 +93,7 @@ mod tests {
             fields.insert(field.to_owned(), value);
             Value::Object(fields)
         };
-        let size = "resize: rows: must be a whole number from 0 to 65535, found";
+        let size = "resize: rows must be a whole number from 0 to 65535, found";
         check("resize", session("rows", json!("x")), &format!("{size} \"x\""));
         check("resize", session("rows", json!(-1)), &format!("{size} -1"));
         check("resize", session("rows", json!(65536)), &format!("{size} 65536"));
@@ -92,31 +103,33 @@ mod tests {
         check(
             "screen",
             session("scrollback", json!({})),
-            "screen: scrollback: must be a whole number from 0, found an object",
+            "screen: scrollback must be a whole number from 0, found an object",
         );
-        check("stop", session("grace_s", json!(true)), "stop: grace_s: must be a number, found true");
+        check("stop", session("grace_s", json!(true)), "stop: grace_s must be a number, found true");
         check(
             "stop",
             session("force", json!("a, expected b")),
-            "stop: force: must be true or false, found \"a, expected b\"",
+            "stop: force must be true or false, found \"a, expected b\"",
         );
-        check("send", session("keys", json!("x")), "send: keys: must be a list, found \"x\"");
-        check("stop", json!({"session": 5}), "stop: session: must be a text, found 5");
-        check(
-            "stop",
-            session("grce_s", json!(1)),
-            "stop: grce_s: unknown field \"grce_s\": the nearest is \"grace_s\"",
-        );
-        check("tree", session("x", json!(1)), "tree: x: unknown field \"x\": known are session");
-        check("doctor", json!({"x": 1}), "doctor: x: unknown field \"x\": there are none");
-        check("launch", json!({"kind": "server"}), "launch: kind: unknown word \"server\": the nearest is \"serve\"");
-        check("launch", json!({"host": "xyzzy"}), "launch: host: unknown word \"xyzzy\": known are pty, tmux");
+        check("send", session("keys", json!("x")), "send: keys must be a list, found \"x\"");
+        check("stop", json!({"session": 5}), "stop: session must be a text, found 5");
+        check("stop", session("grce_s", json!(1)), "stop: unknown field \"grce_s\"; the nearest is \"grace_s\"");
+        check("tree", session("x", json!(1)), "tree: unknown field \"x\"; known are session");
+        check("doctor", json!({"x": 1}), "doctor: unknown field \"x\"; there are none");
+        check("launch", json!({"kind": "server"}), "launch: kind: unknown word \"server\"; the nearest is \"serve\"");
+        check("launch", json!({"host": "xyzzy"}), "launch: host: unknown word \"xyzzy\"; known are pty, tmux");
         check(
             "launch",
             json!({"host": "a`, expected b"}),
-            "launch: host: unknown word \"a`, expected b\": known are pty, tmux",
+            "launch: host: unknown word \"a`, expected b\"; known are pty, tmux",
         );
-        check("helo", json!({}), "unknown command \"helo\": the nearest is \"hello\"");
+        check("launch", json!({"env": {"HF_TOKEN": 3}}), "launch: env.HF_TOKEN must be a text, found 3");
+        check(
+            "adopt",
+            json!({"tmux": {"api_key": 1}}),
+            "adopt: tmux: unknown field \"api_key\"; known are socket, session",
+        );
+        check("helo", json!({}), "unknown command \"helo\"; the nearest is \"hello\"");
         check("stop", json!({}), "stop: missing field `session`");
         check(
             "launch",

@@ -14,6 +14,8 @@ pub struct Guard {
     /// namespace, which every process with such a leader shares. `None`: they could not be read.
     own: Option<(i32, i32)>,
     ancestors: Vec<Pid>,
+    /// Whoever has us do it, and its ancestors, nearest first.
+    askers: Vec<Facts>,
     servers: Vec<(Pid, String)>,
 }
 
@@ -29,12 +31,17 @@ impl Guard {
             next = parent.filter(|parent| !ancestors.contains(parent));
             ancestors.extend(next);
         }
-        Self { me, own, ancestors, servers: Vec::new() }
+        Self { me, own, ancestors, askers: Vec::new(), servers: Vec::new() }
     }
 
     /// Adds a multiplexer server, for example the tmux server that holds the session.
     pub fn protect_server(&mut self, pid: Pid, what: impl Into<String>) {
         self.servers.push((pid, what.into()));
+    }
+
+    /// Adds another cookbook-tui that has us do it, with its ancestors, nearest first.
+    pub fn protect_asker(&mut self, lineage: &[Facts]) {
+        self.askers.extend_from_slice(lineage);
     }
 
     /// Returns the server's description where `pid` is a protected server: a capture stops there.
@@ -52,6 +59,16 @@ impl Guard {
         pid == self.me || self.ancestors.contains(&pid)
     }
 
+    /// Tells whether it is ourselves, or whoever has us do it.
+    pub fn asks(&self, facts: &Facts) -> bool {
+        self.is_me(facts.pid) || self.askers.first().is_some_and(|asker| is_same(asker, facts))
+    }
+
+    /// Tells whether it is an ancestor of one who [`Guard::asks`].
+    pub fn is_above(&self, facts: &Facts) -> bool {
+        self.ancestors.contains(&facts.pid) || self.askers.iter().skip(1).any(|above| is_same(above, facts))
+    }
+
     /// Returns why a process must never be signalled, if so.
     pub fn protects(&self, facts: &Facts) -> Option<String> {
         if facts.pid <= INIT {
@@ -62,6 +79,12 @@ impl Guard {
         }
         if self.ancestors.contains(&facts.pid) {
             return Some("an ancestor of this cookbook-tui".into());
+        }
+        if self.asks(facts) {
+            return Some("the cookbook-tui that asks for it".into());
+        }
+        if self.is_above(facts) {
+            return Some("an ancestor of the cookbook-tui that asks for it".into());
         }
         if let Some(what) = self.server(facts.pid) {
             return Some(what.to_owned());
@@ -78,6 +101,10 @@ impl Guard {
         }
         None
     }
+}
+
+fn is_same(one: &Facts, other: &Facts) -> bool {
+    one.pid == other.pid && one.start == other.start
 }
 
 const INIT: Pid = match Pid::new(1) {
@@ -100,7 +127,9 @@ mod tests {
     }
 
     fn guard() -> Guard {
-        Guard { me: pid(50), own: Some((51, 52)), ancestors: vec![pid(40)], servers: vec![(pid(60), "tmux".into())] }
+        let askers = vec![facts(80, 80, 80, Start::Ticks(1)), facts(81, 81, 81, Start::Ticks(1))];
+        let servers = vec![(pid(60), "tmux".into())];
+        Guard { me: pid(50), own: Some((51, 52)), ancestors: vec![pid(40)], askers, servers }
     }
 
     #[track_caller]
@@ -120,9 +149,23 @@ mod tests {
         check(&guard, &of(50, 70, 70), Some("this cookbook-tui"));
         check(&guard, &of(40, 70, 70), Some("an ancestor"));
         check(&guard, &of(60, 70, 70), Some("tmux"));
+        check(&guard, &of(80, 70, 70), Some("the cookbook-tui that asks"));
+        check(&guard, &of(81, 70, 70), Some("an ancestor of the cookbook-tui that asks"));
         check(&guard, &of(70, 51, 70), Some("process group"));
         check(&guard, &of(70, 70, 52), Some("kernel session"));
         assert!(guard.holds_us(pid(40)) && guard.holds_us(pid(50)) && !guard.holds_us(pid(60)));
+    }
+
+    /// The number alone is not whoever asks.
+    #[test]
+    fn whoever_asks_is_known_by_its_start_too() {
+        let guard = guard();
+        let of = |raw, start| facts(raw, 70, 70, Start::Ticks(start));
+        assert!(guard.asks(&of(50, 9)) && guard.asks(&of(80, 1)) && !guard.asks(&of(80, 2)) && !guard.asks(&of(81, 1)));
+        assert!(guard.is_above(&of(40, 9)) && guard.is_above(&of(81, 1)));
+        assert!(!guard.is_above(&of(81, 2)) && !guard.is_above(&of(80, 1)));
+        check(&guard, &of(80, 2), None);
+        check(&guard, &of(81, 2), None);
     }
 
     #[test]

@@ -14,7 +14,8 @@ use super::conduct::{Ended, Observed, Stage, conduct};
 use super::guard::Guard;
 use super::hold::Hold;
 use super::identity::{Identity, Pid};
-use super::inspect::{Inspector, Unreadable, listeners_of};
+use super::inspect::{Facts, Inspector, Unreadable, listeners_of};
+use super::kept;
 use super::leaf::Leaf;
 use super::plan::{self, Choice};
 use super::receipt::Receipt;
@@ -115,11 +116,7 @@ pub fn stop(
     observe: &mut dyn FnMut(Observed),
 ) -> Result<Receipt, Refusal> {
     let begun = Instant::now();
-    let mut scope = host.scope().map_err(Refusal::Host)?;
-    let mut captured = capture(&scope, Depth::Host, guard, inspector);
-    if let Some(me) = captured.members.iter().map(|member| member.pinned.identity().pid).find(|pid| guard.is_me(*pid)) {
-        return Err(Refusal::HoldsUs(me));
-    }
+    let (mut scope, mut captured) = look_first(host, guard, inspector)?;
     scope.end_kept = plan::chosen(&captured, order.end_kept).map_err(Refusal::NotKept)?;
     captured.end_kept(&scope.end_kept);
     // The rows read every command line, which is what a plan and a refusal show.
@@ -211,6 +208,36 @@ pub fn stop(
     release(&mut receipt, ports, inspector);
     receipt.elapsed_ms = millis(begun.elapsed());
     Ok(receipt)
+}
+
+/// Tells whether a stop would be refused, before anything is done for it.
+///
+/// # Errors
+/// With why it would be.
+pub fn check(host: &mut dyn Host, guard: &Guard, inspector: &Inspector) -> Result<(), Refusal> {
+    look_first(host, guard, inspector).map(drop)
+}
+
+fn look_first(host: &mut dyn Host, guard: &Guard, inspector: &Inspector) -> Result<(Scope, Captured), Refusal> {
+    let scope = host.scope().map_err(Refusal::Host)?;
+    let captured = capture(&scope, Depth::Host, guard, inspector);
+    let is_kept = |facts: &Facts| kept::recognise(facts, inspector).is_some();
+    match holds_asker(captured.members.iter().map(|member| member.pinned.facts()), guard, is_kept) {
+        Some(pid) => Err(Refusal::HoldsUs(pid)),
+        None => Ok((scope, captured)),
+    }
+}
+
+/// Returns the member which is whoever asks for a stop, or above it. What is below a multiplexer server or a kept
+/// daemon is none of the session: whoever asks from there is outside.
+fn holds_asker<'a>(
+    members: impl Iterator<Item = &'a Facts> + Clone,
+    guard: &Guard,
+    is_kept: impl Fn(&Facts) -> bool,
+) -> Option<Pid> {
+    let is_edge = |facts: &Facts| guard.server(facts.pid).is_some() || is_kept(facts);
+    let asker = members.clone().find(|facts| guard.asks(facts));
+    asker.or_else(|| members.clone().find(|facts| guard.is_above(facts) && !is_edge(facts))).map(|facts| facts.pid)
 }
 
 /// Grace of the survivor sweep: the members have had a whole ladder already.

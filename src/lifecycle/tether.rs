@@ -244,8 +244,10 @@ impl Tether {
         if let Some(bad) = moments.into_iter().find(|seconds| !seconds.is_finite() || *seconds < 0.0) {
             return Err(format!("restarts holds {bad}, not a time"));
         }
-        if self.renew_s.is_some_and(|seconds| !seconds.is_finite() || seconds <= 0.0) {
-            return Err("renew_s is no length of time".into());
+        for (field, seconds) in [("ceiling_s", self.ceiling_s), ("renew_s", self.renew_s)] {
+            if let Some(bad) = seconds.filter(|seconds| !seconds.is_finite() || *seconds <= 0.0) {
+                return Err(format!("{field} is {bad}, no length of time"));
+            }
         }
         if self.grace_s > 86_400.0 {
             return Err(format!("grace_s is {}, more than a day", self.grace_s));

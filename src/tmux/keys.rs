@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 /// A key that is not known, or cannot be combined like this.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown key {key:?}: {reason}")]
+#[error("unknown key {key:?}; {reason}")]
 pub struct KeyError {
     /// The key as it was asked for.
     pub key: String,

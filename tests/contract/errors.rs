@@ -119,12 +119,21 @@ fn what_is_wrong_is_said_in_plain_words() {
     let rig = Rig::new();
     let mut batch = rig.batch();
     let size = json!({"cmd": "resize", "session": "x", "rows": "x", "cols": 1});
-    check(&mut batch, size, "usage", &["resize: rows: must be a whole number from 0 to 65535, found \"x\""]);
-    check(&mut batch, json!({"cmd": "helo"}), "usage", &["unknown command \"helo\": the nearest is \"hello\""]);
+    check(&mut batch, size, "usage", &["resize: rows must be a whole number from 0 to 65535, found \"x\""]);
+    check(&mut batch, json!({"cmd": "helo"}), "usage", &["unknown command \"helo\"; the nearest is \"hello\""]);
     let grace = json!({"cmd": "stop", "session": "x", "grce_s": 1});
-    check(&mut batch, grace, "usage", &["unknown field \"grce_s\": the nearest is \"grace_s\""]);
+    check(&mut batch, grace, "usage", &["unknown field \"grce_s\"; the nearest is \"grace_s\""]);
+    // A word that looks like the name of a secret hides nothing of what is said of it.
+    let said = "launch: unknown field \"ApiKey\"; the nearest is ";
+    check(&mut batch, json!({"cmd": "launch", "command": "true", "ApiKey": 1}), "usage", &[said]);
+    let said = "launch: env.HF_TOKEN must be a text, found 3";
+    check(&mut batch, json!({"cmd": "launch", "command": "true", "env": {"HF_TOKEN": 3}}), "usage", &[said]);
+    let config =
+        rig.write("keys.toml", "[[recipe]]\nname = \"r\"\ncommand = \"true\"\nstop = { keys = [\"NoSuchKey\"] }\n");
+    let ran = rig.run(&["--config", config.to_str().unwrap(), "recipes"]);
+    assert!(ran.error().contains("NoSuchKey") && !ran.error().contains("***"), "{ran:?}");
     let ran = rig.run(&["launch", "--kind", "server", "--", "true"]);
-    assert!(ran.error().contains("unknown word \"server\": the nearest is \"serve\""), "{ran:?}");
+    assert!(ran.error().contains("unknown word \"server\"; the nearest is \"serve\""), "{ran:?}");
 }
 
 #[test]

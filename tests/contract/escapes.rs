@@ -138,6 +138,40 @@ fn json_is_valid_whatever_bytes_a_process_shows() {
     workload.assert_ends();
 }
 
+/// JSON may reach a terminal as well.
+#[test]
+fn json_holds_no_steering_characters_as_they_are() {
+    let rig = Rig::new();
+    let name = "\u{9b}31m\u{202e}\u{7f}odd";
+    let (nap, ledger) = (rig.nap(), rig.ledger("ledger"));
+    let script = format!("exec -a '{name}' sleep {nap}");
+    let argv = ledger.noted(&["bash", "-c", &script]);
+    let mut batch = rig.batch();
+    batch.ok(json!({ "cmd": "subscribe" }));
+    let session = batch.launch(json!({ "command": argv, "host": "tmux", "kind": "serve" }));
+    let workload = ledger.one();
+    let is_odd = || std::fs::read(format!("/proc/{}/cmdline", workload.pid)).unwrap().starts_with(name.as_bytes());
+    until("it calls itself odd", is_odd);
+    let command = format!("{name} {nap}");
+    for words in [&["tree", &session, "--json"][..], &["stop", &session, "--dry-run", "--json"]] {
+        let ran = check_run(&rig, words, 0);
+        assert!(ran.text().contains("\\u009b31m\\u202e\\u007fodd"), "{}", ran.text());
+        let answer = &ran.lines()[0];
+        let row = [&answer["processes"][0], &answer["captured"][0]].into_iter().find(|row| row.is_object());
+        assert_eq!(row.unwrap()["command"], command, "{answer}");
+    }
+    let tree = batch.ok(json!({ "cmd": "tree", "session": session }));
+    assert_eq!(tree["processes"][0]["command"], command);
+    let receipt = batch.ok(json!({ "cmd": "stop", "session": session }));
+    assert_eq!((&receipt["dead"], &receipt["captured"][0]["command"]), (&json!(true), &json!(command)));
+    check_clean("the batch", &batch.raw);
+    // Also where the characters are those of a request.
+    check_run(&rig, &["stop", name, "--json"], 4);
+    assert_eq!(batch.err(json!({ "cmd": "stop", "session": name })).0, "not_found");
+    check_clean("the batch", &batch.raw);
+    workload.assert_ends();
+}
+
 #[test]
 fn raw_bytes_do_not_give_a_secret_away() {
     let rig = Rig::new();

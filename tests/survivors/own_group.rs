@@ -70,45 +70,117 @@ fn stop_from_a_shell(host: Host) {
     parent.wait().unwrap();
 }
 
+/// How somebody inside of a session asks for its end.
+const ASKS: [&str; 3] = ["stop --dry-run", "stop", "restart"];
+
+/// Returns a script that asks in each way for the end of a session, and says when it is done.
+fn asking(world: &World, session: &str) -> String {
+    let ask = |(number, how): (usize, &str)| {
+        let (act, dry_run) = how.split_once(' ').unwrap_or((how, ""));
+        let ask = format!("{} {act} {session} {dry_run} --json", world.binary().join(" "));
+        format!("{ask} > $FX/answer{number} 2> $FX/complaint{number}; echo $? > $FX/code{number}")
+    };
+    let asks: Vec<String> = ASKS.into_iter().enumerate().map(ask).collect();
+    world.shell(&format!("log manager\n{}\ntouch $FX/asked", asks.join("\n")))
+}
+
+/// Each of them was refused in the same words.
+fn assert_refused(world: &World) {
+    eventually("the answers", || world.path("asked").exists());
+    for (number, how) in ASKS.into_iter().enumerate() {
+        let answer = world.text(&format!("answer{number}"));
+        let shown = format!("{how}: {answer} {}", world.text(&format!("complaint{number}")));
+        assert_eq!(world.text(&format!("code{number}")), "3\n", "{shown}");
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!(answer["error"]["kind"], "refused", "{shown}");
+        assert!(answer["error"]["message"].as_str().unwrap().contains("runs inside the session"), "{shown}");
+    }
+}
+
 /// A shell in a session asks for the end of that session: everybody lives, and nobody heard anything.
-fn from_inside(how: &str) {
+fn from_inside(host: Host, how: &str) {
     let world = World::new();
     let mut batch = world.batch();
-    let stop = world.shell(&format!(
-        "log manager; {} stop $COOKBOOK_TUI_SESSION --json > $FX/answer 2> $FX/complaint; echo $? > $FX/code",
-        world.binary().join(" ")
-    ));
+    let ask = asking(&world, "$COOKBOOK_TUI_SESSION");
     let script =
-        world.shell(&format!("marked $FX/heard; log root; (leaf child) & {how} bash {stop} < /dev/null & wait; wait"));
-    let launch = Launch { host: Host::Tmux, kind: "shell", grace_s: 0.5, argv: &["bash", &script] };
+        world.shell(&format!("marked $FX/heard; log root; (leaf child) & {how} bash {ask} < /dev/null & wait; wait"));
+    let launch = Launch { host, kind: "shell", grace_s: 0.5, argv: &["bash", &script] };
     let session = world.launch(&mut batch, &launch);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
     world.ledger.await_roles(&["root", "child", "manager"]);
-    eventually("the answer of the stop", || !world.text("code").is_empty());
-    assert_eq!(world.text("code"), "3\n", "{} {}", world.text("answer"), world.text("complaint"));
-    let answer: Value = serde_json::from_str(&world.text("answer")).unwrap();
-    assert_eq!(answer["error"]["kind"], "refused", "{answer}");
+    assert_refused(&world);
     assert!(world.ledger.is_alive("root") && world.ledger.is_alive("child"));
     assert_eq!(world.text("heard"), "", "nothing was signalled");
-    assert!(world.tmux(&["has-session", "-t", session.in_tmux.as_deref().unwrap()]).status.success());
-    // From outside it is a session like any other.
+    assert_eq!(batch.signals(), 0);
+    if let Some(in_tmux) = &session.in_tmux {
+        assert!(world.tmux(&["has-session", "-t", in_tmux]).status.success());
+    }
+    // From outside it is a session like any other: for another process, and for whoever owns it.
+    let (code, plan) = world.run(&["stop", &session.id, "--dry-run"]);
+    assert_eq!(code, 0, "{plan:#}");
+    let (code, receipt) = world.run(&["stop", &session.id]);
+    assert_eq!((code, &receipt["dead"]), (0, &Value::Bool(true)), "{receipt:#}");
+    assert!(world.ledger.alive().is_empty());
+    bystanders.assert_untouched();
+}
+
+in_both! { inside inside_in_a_kernel_session_of_its_own inside_and_its_parents_are_gone }
+
+fn inside(host: Host) {
+    from_inside(host, "");
+}
+
+fn inside_in_a_kernel_session_of_its_own(host: Host) {
+    from_inside(host, "setsid");
+}
+
+fn inside_and_its_parents_are_gone(host: Host) {
+    from_inside(host, "setsid -f");
+}
+
+in_both! { inside_of_a_nested_manager own_stops_from_inside }
+
+/// A session of a manager that runs in a session is none of the outer one; but it would end with it.
+fn inside_of_a_nested_manager(host: Host) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let ask = asking(&world, "$(cat $FX/outer)");
+    let inner = json!({ "cmd": "launch", "command": ["bash", ask], "kind": "shell", "host": "pty" });
+    let nested = format!("{} --batch -", world.binary().join(" "));
+    let script = world.shell(&format!(
+        "marked $FX/heard; log root; echo $COOKBOOK_TUI_SESSION > $FX/outer
+        (leaf child) & (echo '{inner}'; exec sleep $NAP) | {nested} > $FX/nested & wait; wait"
+    ));
+    let session = world.launch(&mut batch, &Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &script] });
+    world.ledger.await_roles(&["root", "child", "manager"]);
+    assert_refused(&world);
+    assert!(world.ledger.is_alive("root") && world.ledger.is_alive("child"));
+    assert_eq!(world.text("heard"), "", "nothing was signalled");
     let receipt = batch.stop(&session.id);
     assert_eq!(receipt["dead"], true, "{receipt:#}");
+    eventually("the end of all of it", || world.ledger.alive().is_empty());
+}
+
+/// A recipe's own way of stopping is not gone for whoever would be ended by it.
+fn own_stops_from_inside(host: Host) {
+    let world = World::new();
+    let ask = asking(&world, "$COOKBOOK_TUI_SESSION");
+    let script = world.shell(&format!("log root; (leaf child) & bash {ask} < /dev/null & wait; wait"));
+    let gone = world.path("own-stop").display().to_string();
+    world.recipes(&format!(
+        "[[recipe]]\nname = \"own\"\nkind = \"shell\"\ncommand = [\"bash\", \"{script}\"]
+        stop = {{ keys = [\"C-c\"], command = [\"touch\", \"{gone}\"], grace_s = 0.5 }}\n"
+    ));
+    let mut batch = world.batch();
+    let session = world.launch_recipe(&mut batch, "own", host);
+    world.ledger.await_roles(&["root", "child", "manager"]);
+    assert_refused(&world);
+    assert!(world.ledger.is_alive("root") && world.ledger.is_alive("child"));
+    assert!(!world.path("own-stop").exists());
+    let receipt = batch.stop(&session.id);
+    assert_eq!(receipt["dead"], true, "{receipt:#}");
+    assert!(world.path("own-stop").exists());
     assert!(world.ledger.alive().is_empty());
-}
-
-#[test]
-fn the_manager_is_inside_the_session() {
-    from_inside("");
-}
-
-#[test]
-fn the_manager_is_inside_the_session_in_a_kernel_session_of_its_own() {
-    from_inside("setsid");
-}
-
-#[test]
-fn the_manager_is_inside_the_session_and_its_parents_are_gone() {
-    from_inside("setsid -f");
 }
 
 /// The warden is gone, so a manager that was started inside and has lost its parent is no member; but the members

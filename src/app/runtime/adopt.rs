@@ -153,7 +153,7 @@ impl Inner {
         if found.len() > 1 {
             let places: Vec<_> = found.iter().map(|found| found.server.socket_path().display().to_string()).collect();
             let places = places.join(", ");
-            let message = format!("several tmux servers have a session {wanted:?}: name the socket of one: {places}");
+            let message = format!("several tmux servers have a session {wanted:?}; name the socket of one: {places}");
             return Err(AppError::new(ErrorKind::Usage, message));
         }
         found.pop().ok_or_else(|| {

@@ -27,7 +27,8 @@ use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::door::has_left;
-use crate::lifecycle::identity::Identity;
+use crate::lifecycle::identity::{Identity, Pid};
+use crate::lifecycle::inspect::{Facts, Inspector};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// Version of what is said here.
@@ -141,8 +142,8 @@ fn accept(listener: &UnixListener, inner: &Weak<Inner>) {
 }
 
 fn serve(stream: &UnixStream, inner: Arc<Inner>) {
-    let peer = rustix::net::sockopt::socket_peercred(stream);
-    if !peer.is_ok_and(|peer| peer.uid == rustix::process::geteuid()) {
+    let Ok(peer) = rustix::net::sockopt::socket_peercred(stream) else { return };
+    if peer.uid != rustix::process::geteuid() {
         return;
     }
     stream.set_read_timeout(Some(AT_ONCE)).ok();
@@ -153,7 +154,10 @@ fn serve(stream: &UnixStream, inner: Arc<Inner>) {
     }
     let told: Result<Value, AppError> = match serde_json::from_slice::<Request>(&line) {
         Ok(request) if request.protocol == PROTOCOL => match &request.asked {
-            Asked::Command(command) => carry_out(inner, command, stream),
+            Asked::Command(command) => {
+                let pid = Pid::new(peer.pid.as_raw_nonzero().get());
+                carry_out(inner, command, &Asker { pid, stream })
+            }
             Asked::Picture(glance) => inner.show(glance),
             Asked::Type(typed) => inner.take_typed(typed),
         },
@@ -166,8 +170,27 @@ fn serve(stream: &UnixStream, inner: Arc<Inner>) {
     stream.write_all(&text).ok();
 }
 
+/// Another manager, as the kernel names it.
+struct Asker<'a> {
+    /// `None` where it is outside of our pid namespace.
+    pid: Option<Pid>,
+    stream: &'a UnixStream,
+}
+
+impl Asker<'_> {
+    /// Returns its process and all above it, as they are now, where a command could end them. It waits for its
+    /// answer, so nobody else has its number.
+    fn lineage(&self, command: &Command, inspector: &Inspector) -> Vec<Facts> {
+        if !matches!(command, Command::Stop(_) | Command::Restart(_) | Command::Sweep(_)) {
+            return Vec::new();
+        }
+        let line = |pid| inspector.scan().ok().map(|snapshot| snapshot.lineage(pid));
+        self.pid.and_then(line).unwrap_or_default()
+    }
+}
+
 /// Carries out what was asked from elsewhere, for a session that is ours.
-fn carry_out(inner: Arc<Inner>, command: &Command, asker: &UnixStream) -> Result<Value, AppError> {
+fn carry_out(inner: Arc<Inner>, command: &Command, asker: &Asker<'_>) -> Result<Value, AppError> {
     let Some(reference) = asks_the_owner(command) else {
         return Err(refused("this is not asked of an owner".into()));
     };
@@ -176,9 +199,10 @@ fn carry_out(inner: Arc<Inner>, command: &Command, asker: &UnixStream) -> Result
     }
     // Nobody goes on waiting for an asker that has left.
     let answer = if let Command::Wait(request) = command {
-        inner.wait_while(request, &|| !has_left(asker)).map(Answer::Waited)
+        inner.wait_while(request, &|| !has_left(asker.stream)).map(Answer::Waited)
     } else {
-        Runtime { inner }.execute(command)
+        let lineage = asker.lineage(command, &inner.inspector);
+        Runtime { inner }.execute_for(command, &lineage)
     };
     answer.map(|answer| answer.to_value())
 }

@@ -71,7 +71,7 @@ use super::phase::Table;
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::inspect::{Inspector, Sockets};
+use crate::lifecycle::inspect::{Facts, Inspector, Sockets};
 use crate::lifecycle::records::Records;
 use crate::lifecycle::store::{Quarantined, Store};
 use crate::tmux::Server;
@@ -255,6 +255,11 @@ impl Runtime {
     /// # Errors
     /// With the kind that scripts tell apart and the message that people read.
     pub fn execute(&self, command: &Command) -> Result<Answer, AppError> {
+        self.execute_for(command, &[])
+    }
+
+    /// Carries a command out for another cookbook-tui, which is not ended by it: given with its ancestors.
+    fn execute_for(&self, command: &Command, asker: &[Facts]) -> Result<Answer, AppError> {
         let inner = &self.inner;
         if let Command::Stop(request) = command
             && let Some(receipt) = inner.call_off(request)
@@ -293,10 +298,10 @@ impl Runtime {
                 let message = "logs: missing field `session`; only receipts are shown of all sessions";
                 Err(AppError::new(ErrorKind::Usage, message))
             }
-            Command::Restart(request) => inner.restart(request),
-            Command::Stop(request) => inner.stop(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
+            Command::Restart(request) => inner.restart(request, asker),
+            Command::Stop(request) => inner.stop(request, asker).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Hold { session, release } => inner.hold(session, *release == Some(true)).map(Answer::Held),
-            Command::Sweep(request) => inner.sweep(request).map(|receipt| Answer::Receipt(Box::new(receipt))),
+            Command::Sweep(request) => inner.sweep(request, asker).map(|receipt| Answer::Receipt(Box::new(receipt))),
             Command::Orphans(request) => inner.orphans(request).map(|orphans| Answer::Orphans(Box::new(orphans))),
             Command::Adopt { tmux } => inner.adopt_tmux(tmux).map(Answer::Launched),
             Command::TmuxSessions {} => Ok(inner.tmux_sessions()),
@@ -438,7 +443,7 @@ impl Inner {
             }
             [] if let Some(error) = self.only_queued(reference) => Err(error),
             _ if ids.len() > 1 => {
-                let message = format!("{} sessions are named {reference:?}: {}", ids.len(), ids.join(", "));
+                let message = format!("{} sessions are named {reference:?}, namely {}", ids.len(), ids.join(", "));
                 Err(AppError::new(ErrorKind::Usage, message))
             }
             [one, ..] => Ok(Arc::clone(one)),

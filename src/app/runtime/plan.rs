@@ -79,7 +79,7 @@ impl Inner {
         let recipe = base(&config, request)?;
         if let Some(machine) = request.machine.as_deref().filter(|machine| *machine != "local") {
             return Err(usage(format!(
-                "machine {machine:?}: this version launches on this computer only; leave it out or say \"local\""
+                "machine {machine:?} is another computer, and this version launches on this one only; leave it out or say \"local\""
             )));
         }
         if let Some((recipe, why)) = recipe.and_then(|recipe| Some((recipe, recipe.refused.as_deref()?))) {
@@ -210,7 +210,7 @@ impl Inner {
             None => Ok(path.into()),
             Some(rest) => {
                 let home = self.paths.home.as_deref();
-                let home = home.ok_or_else(|| usage(format!("{path:?}: there is no home directory")))?;
+                let home = home.ok_or_else(|| usage(format!("there is no home directory for {path:?}")))?;
                 Ok(home.join(rest.trim_start_matches('/')))
             }
         }

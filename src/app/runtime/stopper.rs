@@ -20,12 +20,13 @@ use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::hold::Hold;
 use crate::lifecycle::identity::Identity;
+use crate::lifecycle::inspect::Facts;
 use crate::lifecycle::journal::Entry;
 use crate::lifecycle::leaf::containment;
 use crate::lifecycle::plan::Choice;
 use crate::lifecycle::receipt::{OutcomeKind, Receipt, total};
 use crate::lifecycle::spawn::{Spec, run};
-use crate::lifecycle::stop::{Order, Refusal, stop};
+use crate::lifecycle::stop::{Order, Refusal, check, stop};
 use crate::lifecycle::store::{SessionLock, write_json};
 use crate::lifecycle::teardown::Ladder;
 use crate::lifecycle::tether::Tether;
@@ -45,6 +46,8 @@ pub(super) struct How<'a> {
     pub(super) timeout_s: Option<f64>,
     pub(super) dry_run: bool,
     pub(super) confirm: Option<&'a [Identity]>,
+    /// Another cookbook-tui that asks for it, and its ancestors.
+    pub(super) asker: &'a [Facts],
     pub(super) sweep: bool,
     pub(super) end_kept: &'a [Choice],
     /// It is the sweep of the records that ends it.
@@ -58,7 +61,7 @@ pub(super) struct How<'a> {
 }
 
 impl Inner {
-    pub(super) fn stop(self: &Arc<Self>, request: &StopRequest) -> Result<Receipt, AppError> {
+    pub(super) fn stop(self: &Arc<Self>, request: &StopRequest, asker: &[Facts]) -> Result<Receipt, AppError> {
         let session = match self.find(&request.session) {
             Ok(session) => session,
             Err(error) if error.kind == ErrorKind::Refused => {
@@ -73,6 +76,7 @@ impl Inner {
             timeout_s: request.timeout_s,
             dry_run: request.dry_run.unwrap_or(false),
             confirm: request.confirm.as_deref(),
+            asker,
             end_kept: request.end_kept.as_deref().unwrap_or_default(),
             ..How::default()
         };
@@ -107,10 +111,11 @@ impl Inner {
         Ok(not_after)
     }
 
-    pub(super) fn sweep(self: &Arc<Self>, request: &SweepRequest) -> Result<Receipt, AppError> {
+    pub(super) fn sweep(self: &Arc<Self>, request: &SweepRequest, asker: &[Facts]) -> Result<Receipt, AppError> {
         let how = How {
             dry_run: request.dry_run.unwrap_or(false),
             confirm: request.confirm.as_deref(),
+            asker,
             end_kept: request.end_kept.as_deref().unwrap_or_default(),
             sweep: true,
             ..How::default()
@@ -233,28 +238,40 @@ impl Inner {
         let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..ladder };
         let mut notes: Vec<String> = tether.adoption.iter().map(|_| NO_WARDEN.to_owned()).collect();
         let mut had = Had { gpus: self.gpu_memory_of(session), ports: Vec::new() };
-        if !how.dry_run {
-            self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
-            if !how.sweep && !how.force {
-                had.ports = self.own_stop(session, &tether, &mut notes);
-            }
-        }
-        let guard = guard(self, &tether);
-        let recorded = self.store.tether_path(&session.id).exists();
-        // Whoever has ended it meanwhile has said what held.
-        let mut containment = if recorded { self.containment(session, &tether) } else { tether.containment.clone() };
-        let lost = tether.containment.iter().filter(|held| !containment.contains(held));
-        notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
+        let mut guard = guard(self, &tether);
+        guard.protect_asker(how.asker);
         let mut host = SessionHost {
             inner: self,
             session,
             tether,
-            recorded,
+            recorded: self.store.tether_path(&session.id).exists(),
             notes: Vec::new(),
             asked: false,
             end_escapees: how.end_escapees,
             running_panes: 0,
         };
+        let give_up = |refusal: &Refusal| {
+            session.state().stopping = false;
+            self.changed();
+            refused(&session.id, refusal)
+        };
+        if !how.dry_run {
+            if !how.sweep && !how.force && self.has_own_stop(&host.tether) {
+                // What it does may end whoever asks as well as a signal.
+                check(&mut host, &guard, &self.inspector).map_err(|refusal| give_up(&refusal))?;
+            }
+            self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
+            if !how.sweep && !how.force {
+                had.ports = self.own_stop(session, &host.tether, &mut notes);
+            }
+        }
+        host.recorded = self.store.tether_path(&session.id).exists();
+        let recorded = host.recorded;
+        let tether = &host.tether;
+        // Whoever has ended it meanwhile has said what held.
+        let mut containment = if recorded { self.containment(session, tether) } else { tether.containment.clone() };
+        let lost = tether.containment.iter().filter(|held| !containment.contains(held));
+        notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
         let order = Order {
             session: &session.id,
             ladder,
@@ -269,11 +286,7 @@ impl Inner {
         let outcome = self.stop_held(session, order, &mut host, &guard);
         let mut receipt = match outcome {
             Ok(receipt) => receipt,
-            Err(refusal) => {
-                session.state().stopping = false;
-                self.changed();
-                return Err(refused(&session.id, &refusal));
-            }
+            Err(refusal) => return Err(give_up(&refusal)),
         };
         if !how.dry_run && !receipt.host_closed {
             host.release();
@@ -386,6 +399,12 @@ impl Inner {
             }
             AppError::new(ErrorKind::State, format!("failed to lock {session}: {error}"))
         })
+    }
+
+    fn has_own_stop(&self, tether: &Tether) -> bool {
+        let config = self.config();
+        let recipe = tether.origin.as_deref().and_then(|name| config.recipe(name));
+        recipe.is_some_and(|recipe| recipe.stop.keys.is_some() || recipe.stop.command.is_some())
     }
 
     /// Runs the recipe's own stop command or types its stop keys, for what lives elsewhere; returns the ports that the

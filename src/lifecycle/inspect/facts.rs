@@ -14,6 +14,16 @@ pub enum Start {
     Lstart(String),
 }
 
+impl Start {
+    /// Tells whether it is later than another, as far as that can be told: not by the text of ps(1).
+    const fn is_after(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ticks(this), Self::Ticks(other)) => *this > *other,
+            (Self::Ticks(_) | Self::Lstart(_), _) => false,
+        }
+    }
+}
+
 /// What is known of one process at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -118,6 +128,20 @@ impl Snapshot {
             next = self.of(parent).and_then(|facts| Pid::new(facts.ppid));
         }
         found
+    }
+
+    /// Returns a process and its ancestors, nearest first. A parent that is younger than its child has the number of
+    /// one that has left: there the line ends.
+    pub fn lineage(&self, pid: Pid) -> Vec<Facts> {
+        let above = self.ancestors(pid);
+        let mut line: Vec<Facts> = self.of(pid).cloned().into_iter().collect();
+        for parent in above.into_iter().map_while(|parent| self.of(parent)) {
+            if line.last().is_some_and(|child| parent.start.is_after(&child.start)) {
+                break;
+            }
+            line.push(parent.clone());
+        }
+        line
     }
 }
 
@@ -258,6 +282,23 @@ mod tests {
         (b.pid, b.ppid) = (pid(43), 42);
         let snapshot = Snapshot::new([a, b], Vec::new(), true);
         assert_eq!(snapshot.ancestors(pid(42)), [pid(43), pid(42)]);
+    }
+
+    /// A number that was reused is nobody's parent.
+    #[test]
+    fn a_lineage_ends_at_a_parent_that_is_younger() {
+        let of = |raw, ppid, start: &str| {
+            let mut facts = parse_stat(pid(raw), &stat(b"x", start), SCALE).expect("parses");
+            facts.ppid = ppid;
+            facts
+        };
+        let line = |reused: &str| -> Vec<i32> {
+            let all = [of(44, 43, "30"), of(43, 42, "20"), of(42, 41, reused), of(41, 0, "1"), of(45, 43, "40")];
+            Snapshot::new(all, Vec::new(), true).lineage(pid(44)).iter().map(|facts| facts.pid.raw()).collect()
+        };
+        assert_eq!(line("20"), [44, 43, 42, 41]);
+        assert_eq!(line("21"), [44, 43]);
+        assert!(Snapshot::default().lineage(pid(44)).is_empty());
     }
 
     proptest! {

@@ -12,7 +12,7 @@ fn a_sound_record_validates_and_round_trips() {
 #[test]
 fn records_that_could_hurt_do_not_validate() {
     type Spoil = fn(&mut Tether);
-    let cases: [(&str, Spoil); 16] = [
+    let cases: [(&str, Spoil); 19] = [
         ("newer", |t| t.schema_version = 2),
         ("id", |t| t.session = "../x".into()),
         ("nan", |t| t.not_after = f64::NAN),
@@ -30,6 +30,9 @@ fn records_that_could_hurt_do_not_validate() {
         }),
         ("renewal", |t| t.renew_s = Some(f64::INFINITY)),
         ("no renewal", |t| t.renew_s = Some(0.0)),
+        ("no ceiling", |t| t.ceiling_s = Some(0.0)),
+        ("negative ceiling", |t| t.ceiling_s = Some(-1.0)),
+        ("nan ceiling", |t| t.ceiling_s = Some(f64::NAN)),
         ("boot", |t| t.boot_id = Some("other".into())),
         ("restart", |t| t.restarts = Some(Restarts { next_at: Some(f64::NAN), ..Restarts::default() })),
     ];
