@@ -3,6 +3,7 @@
 //! A name alone is never enough: the process must lead its own kernel session, and most entries of the
 //! table also ask for a listening Unix socket.
 
+use super::identity::Pid;
 use super::inspect::{Facts, Inspector};
 
 const TABLE: &str = include_str!("../../assets/kept.tsv");
@@ -20,7 +21,19 @@ pub(super) fn recognise(facts: &Facts, inspector: &Inspector) -> Option<String> 
     let (_, needs_socket, what) = rows().find(|(executable, ..)| {
         may_match(executable) && inspector.executable(facts.pid).as_deref() == Some(*executable)
     })?;
-    (!needs_socket || inspector.listens_on_unix(facts.pid)).then(|| what.to_owned())
+    if !needs_socket {
+        return Some(what.to_owned());
+    }
+    (inspector.listens_on_unix(facts.pid) && !is_fork(facts, inspector)).then(|| what.to_owned())
+}
+
+/// Tells whether a process has everything from its parent: a pane of a tmux server is its image, and holds its socket,
+/// until it executes what it is for. A daemon of its own has left whoever started it, or was started by no listener.
+fn is_fork(facts: &Facts, inspector: &Inspector) -> bool {
+    Pid::new(facts.ppid).is_some_and(|parent| {
+        inspector.executable(parent).is_some_and(|theirs| inspector.executable(facts.pid) == Some(theirs))
+            && inspector.listens_on_unix(parent)
+    })
 }
 
 fn rows() -> impl Iterator<Item = (&'static str, bool, &'static str)> {

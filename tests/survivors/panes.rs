@@ -1,10 +1,12 @@
 //! Panes that somebody opens by hand in a session: no warden of ours is above them. They are seen while they live, who
 //! leaves them is not forgotten, and a server that does not answer hides nobody.
 
+use std::process::{Command, Stdio};
+
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Bystanders, Held, Host, Launch, Session, World, eventually, rows};
+use crate::support::{Batch, Bystanders, Entry, Held, Host, Launch, PATIENCE, Session, World, eventually, rows, skip};
 
 /// A session of one process with a window more, in which a shell and its child live.
 fn with_window(world: &World, batch: &mut Batch, kind: &str, window: &str) -> Session {
@@ -175,5 +177,51 @@ fn attach_tells_silence_from_absence() {
     world.server().signal(Signal::KILL);
     std::fs::rename(&aside, &path).unwrap();
     assert_eq!(batch.stop(&session.id)["dead"], true);
+    world.ledger.await_empty();
+}
+
+/// A pane is its server's image, with its server's socket, until it executes what it is for: no kept daemon for that.
+#[test]
+fn a_pane_that_is_being_born_is_ended() {
+    if Command::new("strace").arg("-V").stdout(Stdio::null()).status().is_err() {
+        return skip("strace is not installed");
+    }
+    let world = World::new();
+    let mut batch = world.batch();
+    let script = world.shell("log root; (leaf child) & wait");
+    let launch = Launch { host: Host::Tmux, kind: "serve", grace_s: 8.0, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "child"]);
+    let server = world.server();
+    let mut strace = Command::new("strace")
+        .args(["-f", "-q", "-e", "trace=close_range", "-e", "inject=close_range:delay_enter=1500000", "-p"])
+        .args([&server.entry.pid.to_string(), "-o", "/dev/null"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let traced = || std::fs::read_to_string(format!("/proc/{}/status", server.entry.pid)).unwrap();
+    eventually("the server is traced", || {
+        strace.try_wait().unwrap().is_some() || !traced().contains("TracerPid:\t0\n")
+    });
+    if strace.try_wait().unwrap().is_some() {
+        return skip("nobody may be traced here");
+    }
+    let target = format!("{}:", session.in_tmux.as_deref().unwrap());
+    let format = ["-P", "-F", "#{pane_pid}"];
+    let window = world.tmux(&[&["new-window", "-d"][..], &format, &["-t", &target, "sleep", &world.nap]].concat());
+    let pid = String::from_utf8(window.stdout).unwrap().trim().parse().unwrap();
+    let born = Held::open(Entry::of_pid(pid, "born").unwrap());
+    let receipt = batch.stop(&session.id);
+    strace.kill().unwrap();
+    strace.wait().unwrap();
+    assert_eq!(
+        (&receipt["dead"], &receipt["refused"], &receipt["kept"]),
+        (&json!(true), &json!([]), &json!([])),
+        "{receipt:#}"
+    );
+    for list in ["captured", "signals", "outcomes"] {
+        assert!(rows(&receipt, list).any(|row| row["pid"] == pid), "{list}: {receipt:#}");
+    }
+    assert!(born.ends_within(PATIENCE), "{receipt:#}");
     world.ledger.await_empty();
 }

@@ -17,6 +17,7 @@ use super::section::{Item, Section, Text, line_ends};
 use crate::app::contract::{CommandLine, HostKind, Kind};
 use crate::app::phase::Clue;
 use crate::text;
+use crate::tmux::keys::Key;
 
 const ROOT: &[&str] = &["recipe", "machine", "pattern", "tmux", "cookbook", "containment", "ui", "theme", "keys"];
 const RECIPE: &[&str] = &[
@@ -241,7 +242,13 @@ fn stop(item: &Item<'_>) -> Result<Stop, ConfigError> {
     let section = item.section(STOP)?;
     let keys = |item: &Item<'_>| {
         let keys = item.list("a list of keys such as `C-c`")?;
-        let keys: Result<Vec<_>, _> = keys.iter().map(|key| Ok(key.filled()?.to_owned())).collect();
+        let key = |item: &Item<'_>| {
+            let key = item.filled()?;
+            key.parse::<Key>()
+                .map_err(|_| item.expected("a key by its name, such as Enter, Escape, Up, F1, C-c or M-x"))?;
+            Ok(key.to_owned())
+        };
+        let keys: Result<Vec<_>, _> = keys.iter().map(key).collect();
         keys.and_then(
             |keys| if keys.is_empty() { Err(item.expected("a list of keys such as `C-c`")) } else { Ok(keys) },
         )

@@ -338,6 +338,10 @@ fn errors_of_ready_and_stop_name_line_key_and_the_way_out() {
             "`grace_s` in `stop` of [[recipe]] must be a number of seconds from 0, found a string",
         ),
         (
+            "stop = { keys = ['C-c', 'Entre'] }",
+            "`keys` in `stop` of [[recipe]] must be a key by its name, such as Enter, Escape, Up, F1, C-c or M-x, found `Entre`",
+        ),
+        (
             "stop = { keys = [] }",
             "`keys` in `stop` of [[recipe]] must be a list of keys such as `C-c`, found an empty list",
         ),
