@@ -17,13 +17,11 @@ use super::parse::{Layer, Origin, parse};
 use super::program::is_found;
 use super::recipe::{Recipe, Source};
 use super::trust::{absolute, fingerprint, is_trusted, read_bounded, read_checked};
+use crate::lifecycle::inspect::is_descriptor;
 use crate::lifecycle::regular;
 
 /// The recipes that are shipped with the program.
 const BUILT_IN: &str = include_str!("../../../assets/recipes.toml");
-
-/// Where a descriptor has a name, as shells give it for `<(...)`, and what is always empty.
-const HANDED: [&str; 4] = ["/dev/fd", "/proc/self/fd", "/dev/stdin", "/dev/null"];
 
 /// What decides which files are read and what they mean.
 #[derive(Clone, Debug)]
@@ -83,7 +81,7 @@ fn load_from(inputs: &Inputs, text: Option<&str>, directory: Option<(&Path, &[u8
     let path = inputs.user_file();
     let file = inputs.cwd.join(&path);
     // A shell that hands a pipe over has opened both its ends.
-    let is_handed = inputs.explicit.is_some() && HANDED.iter().any(|place| file.starts_with(place));
+    let is_handed = inputs.explicit.is_some() && (is_descriptor(&file) || file == Path::new("/dev/null"));
     let open = || if is_handed { File::open(&file) } else { regular::open(&file) };
     match text.map_or_else(|| open().and_then(read_bounded), |text| Ok(text.as_bytes().to_vec())) {
         Ok(content) => config.add_file(read(&content, &path, Source::User)?, file),
