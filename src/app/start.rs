@@ -12,7 +12,7 @@ use clap::{CommandFactory, Parser};
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use super::args::{Action, Args};
+use super::args::{Action, Args, Trust};
 use super::cockpit::Bridge;
 use super::config::{self, Config, Inputs};
 use super::configure::configure;
@@ -139,7 +139,7 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
     })?;
     log_to(&paths.state_dir, args.log_level);
     if let Some(Action::Trust(trust)) = &args.action {
-        return self::trust(&paths, trust.file.as_deref(), trust.output.json);
+        return self::trust(&paths, &inputs(args, &paths), trust);
     }
     if let Some(Action::Notify(notify)) = &args.action {
         // Before any configuration is read: a fault in there is none of an agent's hooks.
@@ -341,17 +341,18 @@ fn inputs(args: &Args, paths: &Paths) -> Inputs {
 }
 
 /// The directory's own configuration is acted on only once a person has said so.
-fn trust(paths: &Paths, file: Option<&Path>, as_json: bool) -> Result<Exit, AppError> {
-    let cwd = std::env::current_dir().unwrap_or_default();
-    let nearest = || cwd.ancestors().map(|dir| dir.join("cookbook.toml")).find(|file| file.exists());
-    let Some(file) = file.map(Path::to_owned).or_else(nearest) else {
+fn trust(paths: &Paths, inputs: &Inputs, asked: &Trust) -> Result<Exit, AppError> {
+    let nearest = || inputs.cwd.ancestors().map(|dir| dir.join("cookbook.toml")).find(|file| file.exists());
+    let Some(file) = asked.file.clone().or_else(nearest) else {
         let message = "there is no cookbook.toml in this directory or above; name the file to trust";
         return Err(AppError::new(ErrorKind::NotFound, message));
     };
-    let trusted = config::trust::trust(&file, &paths.state_dir)
+    // What cannot be used would keep every command in that directory from running.
+    let check = |path: &Path, content: &[u8]| config::check_directory(inputs, path, content);
+    let trusted = config::trust::trust(&file, &paths.state_dir, check)
         .map_err(|error| AppError::new(ErrorKind::Config, format!("{} was not trusted: {error}", file.display())))?;
     let path = trusted.path.display().to_string();
-    if as_json {
+    if asked.output.json {
         cli::say_json(&serde_json::json!({ "path": path, "sha256": trusted.sha256 }));
     } else {
         cli::say(&format!("{} is trusted as it is now\n", text::escape(&path)));

@@ -222,7 +222,8 @@ fn look_first(host: &mut dyn Host, guard: &Guard, inspector: &Inspector) -> Resu
     let scope = host.scope().map_err(Refusal::Host)?;
     let captured = capture(&scope, Depth::Host, guard, inspector);
     let is_kept = |facts: &Facts| kept::recognise(facts, inspector).is_some();
-    match holds_asker(captured.members.iter().map(|member| member.pinned.facts()), guard, is_kept) {
+    let members: Vec<&Facts> = captured.members.iter().map(|member| member.pinned.facts()).collect();
+    match holds_asker(&members, guard, is_kept) {
         Some(pid) => Err(Refusal::HoldsUs(pid)),
         None => Ok((scope, captured)),
     }
@@ -230,14 +231,10 @@ fn look_first(host: &mut dyn Host, guard: &Guard, inspector: &Inspector) -> Resu
 
 /// Returns the member which is whoever asks for a stop, or above it. What is below a multiplexer server or a kept
 /// daemon is none of the session: whoever asks from there is outside.
-fn holds_asker<'a>(
-    members: impl Iterator<Item = &'a Facts> + Clone,
-    guard: &Guard,
-    is_kept: impl Fn(&Facts) -> bool,
-) -> Option<Pid> {
+fn holds_asker(members: &[&Facts], guard: &Guard, is_kept: impl Fn(&Facts) -> bool) -> Option<Pid> {
     let is_edge = |facts: &Facts| guard.server(facts.pid).is_some() || is_kept(facts);
-    let asker = members.clone().find(|facts| guard.asks(facts));
-    asker.or_else(|| members.clone().find(|facts| guard.is_above(facts) && !is_edge(facts))).map(|facts| facts.pid)
+    let asker = members.iter().find(|facts| guard.asks(facts));
+    asker.or_else(|| members.iter().find(|facts| guard.is_above(facts) && !is_edge(facts))).map(|facts| facts.pid)
 }
 
 /// Grace of the survivor sweep: the members have had a whole ladder already.

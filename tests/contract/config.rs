@@ -7,6 +7,31 @@ use serde_json::{Value, json};
 use crate::client::Batch;
 use crate::rig::Rig;
 
+/// What was trusted is read by every command in its directory.
+#[test]
+fn what_cannot_be_used_is_not_trusted() {
+    let rig = Rig::new();
+    let recipe = |name: &str, more: &str| format!("[[recipe]]\nname = \"{name}\"\nkind = \"shell\"\n{more}\n");
+    let circle =
+        recipe("a", "command = \"true\"\nneeds = [\"b\"]") + &recipe("b", "command = \"true\"\nneeds = [\"a\"]");
+    for (content, said) in [
+        ("[[recipe]\n".to_owned(), "cookbook.toml:1: "),
+        ("\n[ui]\nthem = \"dark\"\n".to_owned(), "cookbook.toml:3: unknown key `them`"),
+        (recipe("a", "command = 5"), "cookbook.toml:4: "),
+        ("[keys]\nstop = \"a\"\nforce = \"a\"\n".to_owned(), "cookbook.toml"),
+        (circle, "circle"),
+    ] {
+        fs::write(rig.work().join("cookbook.toml"), &content).unwrap();
+        let ran = rig.run(&["trust"]);
+        assert_eq!(ran.code, Some(2), "{content}: {ran:?}");
+        assert!(ran.error().contains("was not trusted") && ran.error().contains(said), "{content}: {ran:?}");
+        assert_eq!(rig.run(&["ls"]).code, Some(0), "{content}: it is still inert");
+    }
+    fs::write(rig.work().join("cookbook.toml"), recipe("a", "command = \"true\"")).unwrap();
+    assert_eq!(rig.run(&["trust"]).code, Some(0));
+    assert!(rig.run(&["recipes", "--json"]).text().contains("\"name\":\"a\""));
+}
+
 #[test]
 fn a_typo_is_named_with_its_place_and_the_nearest_key() {
     let rig = Rig::new();

@@ -128,10 +128,11 @@ fn what_is_wrong_is_said_in_plain_words() {
     check(&mut batch, json!({"cmd": "launch", "command": "true", "ApiKey": 1}), "usage", &[said]);
     let said = "launch: env.HF_TOKEN must be a text, found 3";
     check(&mut batch, json!({"cmd": "launch", "command": "true", "env": {"HF_TOKEN": 3}}), "usage", &[said]);
-    let config =
-        rig.write("keys.toml", "[[recipe]]\nname = \"r\"\ncommand = \"true\"\nstop = { keys = [\"NoSuchKey\"] }\n");
-    let ran = rig.run(&["--config", config.to_str().unwrap(), "recipes"]);
-    assert!(ran.error().contains("NoSuchKey") && !ran.error().contains("***"), "{ran:?}");
+    let session = batch.launch(json!({"command": ["sleep", "3600"], "host": "pty"}));
+    let said = "unknown key \"NoSuchKey\"; use names like Enter";
+    check(&mut batch, json!({"cmd": "send", "session": session, "keys": ["NoSuchKey"]}), "usage", &[said]);
+    let ran = rig.run(&["send", &session, "--key", "NoSuchKey"]);
+    assert!(ran.error().contains(said), "{ran:?}");
     let ran = rig.run(&["launch", "--kind", "server", "--", "true"]);
     assert!(ran.error().contains("unknown word \"server\"; the nearest is \"serve\""), "{ran:?}");
 }

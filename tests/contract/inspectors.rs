@@ -105,6 +105,15 @@ fn a_blind_stop_closes_the_host_and_says_that_it_was_blind() {
     // The warden has eyes: the closed pane is enough for it.
     workload.assert_ends();
     strangers.assert_alive();
+    // Whether its tmux server has left with its last session is for somebody with eyes to say.
+    let blind = |words: &[&str]| rig.run(&[&["--inspector", "none"], words].concat());
+    until("its tmux server cannot be reached", || {
+        let ran = blind(&["sweep", &session, "--json"]);
+        assert!(!ran.text().contains("lives, but"), "{ran:?}");
+        ran.text().contains("without an inspector nobody can tell whether it lives")
+    });
+    let listed = blind(&["ls", "--json"]);
+    assert!(!listed.text().contains("lives, but"), "{listed:?}");
     // Once somebody can look again, it is settled.
     until("the record says how it ended", || rig.json(&["ls"])["sessions"][0]["phase"] != "unverifiable");
     assert_eq!(rig.run(&["sweep"]).code, Some(0));

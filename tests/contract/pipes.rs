@@ -134,7 +134,26 @@ fn a_configuration_that_is_no_file_is_an_error() {
     }
 }
 
-/// Whoever names a file may name a pipe, as shells do.
+/// Also where it is named: nobody waits for whoever might write into it.
+#[test]
+fn a_named_configuration_that_is_no_file_is_an_error() {
+    for strange in [Strange::Fifo, Strange::Socket] {
+        let rig = Rig::new();
+        let place = rig.path("named.toml");
+        strange.put(&place);
+        let name = place.to_str().unwrap();
+        for words in [&["--config", name, "recipes"][..], &["--config", name, "--batch", "-"], &["trust", name]] {
+            let ran = rig.run(words);
+            assert_eq!(ran.code, Some(2), "{words:?}: {ran:?}");
+            assert!(ran.error().contains("named.toml"), "{words:?}: {ran:?}");
+        }
+        assert!(rig.run(&["--config", name, "recipes"]).error().contains("not a regular file"));
+    }
+    let rig = Rig::new();
+    assert_eq!(rig.run(&["--config", "/dev/null", "recipes"]).code, Some(0), "it is always empty");
+}
+
+/// A shell that hands a pipe over has opened it.
 #[test]
 fn a_named_configuration_may_come_through_a_pipe() {
     let rig = Rig::new();

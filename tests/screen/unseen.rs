@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -53,20 +54,74 @@ fn a_stop_that_is_held_goes_on_when_the_screen_goes() {
 
 /// Writes what it reads into a file, and rings and prints when a file appears. All but `two` want brackets around a paste.
 fn launch(terminal: &Terminal, name: &str) {
+    let launched = launching(terminal, name, "tmux").output().unwrap();
+    assert!(launched.status.success(), "{launched:?}");
+}
+
+/// Returns what launches such a program, and owns it where it is in a PTY.
+fn launching(terminal: &Terminal, name: &str, host: &str) -> std::process::Command {
     let place = terminal.folder.path().display();
     let ask = if name == "two" { "" } else { "printf '\\033[?2004h'; " };
     let line = format!(
         "(while [ ! -e {place}/{name}.ring ]; do sleep 0.1; done; printf '\\a'; echo rang) & {ask}echo {name}; exec cat > {place}/{name}.got"
     );
     let own = format!("{}o", terminal.socket);
-    let launched = std::process::Command::new(env!("CARGO_BIN_EXE_cookbook-tui"))
-        .arg("--state-dir")
-        .arg(terminal.state())
-        .args(["--tmux-socket", &own, "launch", "--host", "tmux", "--kind", "shell", "--name", name])
-        .args(["--", "sh", "-c", &line])
-        .output()
-        .unwrap();
-    assert!(launched.status.success(), "{launched:?}");
+    let mut launch = std::process::Command::new(env!("CARGO_BIN_EXE_cookbook-tui"));
+    launch.arg("--state-dir").arg(terminal.state());
+    launch.args(["--tmux-socket", &own, "launch", "--host", host, "--kind", "shell", "--name", name]);
+    launch.args(["--", "sh", "-c", &line]);
+    launch
+}
+
+/// A manager in the foreground, which ends its session with itself.
+struct Owner(std::process::Child);
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).ok();
+        self.0.wait().ok();
+    }
+}
+
+/// Whoever owns a PTY knows whether its program wants brackets.
+#[test]
+fn a_paste_to_all_is_one_in_the_terminal_of_another_manager() {
+    let terminal = Terminal::new(140, 40);
+    launch(&terminal, "one");
+    let _owners = ["four", "two"].map(|name| {
+        let mut launch = launching(&terminal, name, "pty");
+        Owner(launch.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    });
+    let place = terminal.folder.path().to_owned();
+    terminal.start_to("one");
+    terminal.await_that("three sessions", |text| ["one", "two", "four"].iter().all(|name| text.contains(name)));
+    terminal.key("g");
+    terminal.key("Space");
+    terminal.key("Space");
+    terminal.key("Space");
+    terminal.await_text("3 marked");
+    // A server of somebody else may stand below them.
+    terminal.key("g");
+    terminal.await_that("its terminal", |text| text.lines().any(|line| line.contains("│one")));
+    terminal.key("B");
+    terminal.await_text("BROADCAST to 3");
+    terminal.tmux(&["set-buffer", "pasted to all\n"]);
+    terminal.tmux(&["paste-buffer", "-p"]);
+    terminal.key("Enter");
+    for (name, wanted) in [
+        ("one", "\x1b[200~pasted to all\n\x1b[201~\n"),
+        ("four", "\x1b[200~pasted to all\n\x1b[201~\n"),
+        ("two", "pasted to all\n\n"),
+    ] {
+        await_file(&place.join(format!("{name}.got")), wanted);
+    }
+    assert!(!fs::read_to_string(place.join("two.got")).unwrap().contains("200~"));
+    terminal.key("C-\\");
+    terminal.await_text("the broadcast has ended");
+    terminal.key("q");
+    terminal.await_text("prompt>");
+    terminal.assert_restored();
 }
 
 fn await_file(path: &Path, wanted: &str) {

@@ -17,6 +17,7 @@ use super::parse::{Layer, Origin, parse};
 use super::program::is_found;
 use super::recipe::{Recipe, Source};
 use super::trust::{absolute, fingerprint, is_trusted, read_bounded, read_checked};
+use crate::lifecycle::inspect::is_descriptor;
 use crate::lifecycle::regular;
 
 /// The recipes that are shipped with the program.
@@ -58,6 +59,19 @@ pub fn user_recipes(text: &str, inputs: &Inputs) -> Result<Vec<Recipe>, ConfigEr
 
 /// Loads the configuration as it is with another text of the user's file.
 pub fn load_with(inputs: &Inputs, text: Option<&str>) -> Result<Config, ConfigError> {
+    load_from(inputs, text, None)
+}
+
+/// Checks that a configuration loads with this file as that of the directory.
+///
+/// # Errors
+/// Names the file, the line and what is wrong.
+pub fn check_directory(inputs: &Inputs, file: &Path, content: &[u8]) -> Result<(), ConfigError> {
+    load_from(&Inputs { explicit: None, ..inputs.clone() }, None, Some((file, content))).map(drop)
+}
+
+/// Loads the configuration; `directory` is taken for the trusted file of the directory, whatever there is.
+fn load_from(inputs: &Inputs, text: Option<&str>, directory: Option<(&Path, &[u8])>) -> Result<Config, ConfigError> {
     let mut config = Config::default();
     let read = |content: &[u8], path: &Path, source| read_layer(content, path, source, inputs);
     config.add(read(BUILT_IN.as_bytes(), Path::new("built-in recipes.toml"), Source::BuiltIn)?);
@@ -66,14 +80,17 @@ pub fn load_with(inputs: &Inputs, text: Option<&str>) -> Result<Config, ConfigEr
 
     let path = inputs.user_file();
     let file = inputs.cwd.join(&path);
-    // Whoever names a file may name a pipe.
-    let open = || if inputs.explicit.is_some() { File::open(&file) } else { regular::open(&file) };
+    // A shell that hands a pipe over has opened both its ends.
+    let is_handed = inputs.explicit.is_some() && (is_descriptor(&file) || file == Path::new("/dev/null"));
+    let open = || if is_handed { File::open(&file) } else { regular::open(&file) };
     match text.map_or_else(|| open().and_then(read_bounded), |text| Ok(text.as_bytes().to_vec())) {
         Ok(content) => config.add_file(read(&content, &path, Source::User)?, file),
         Err(error) if error.kind() == io::ErrorKind::NotFound && inputs.explicit.is_none() => {}
         Err(reason) => return Err(ConfigError::Read { path, reason }),
     }
-    if inputs.explicit.is_none()
+    if let Some((file, content)) = directory {
+        config.add_file(read(content, file, Source::Directory)?, file.to_owned());
+    } else if inputs.explicit.is_none()
         && let Some(found) = find_upward(&inputs.cwd, &mut config.notes)
     {
         match read_trusted(&found, &inputs.state_dir, &mut config.notes) {

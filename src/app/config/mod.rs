@@ -26,7 +26,7 @@ pub use chord::{Chord, ChordKey};
 pub use colour::{Colour, Colours, Role};
 pub use edit::put;
 pub use error::{ConfigError, Problem, nearest_word};
-pub use load::{Inputs, load, load_with, user_recipes};
+pub use load::{Inputs, check_directory, load, load_with, user_recipes};
 pub use model::{Config, CookbookConfig, Glyphs, Machine, Notify, Theme, TmuxConfig, UiConfig, Untrusted};
 pub use parse::{are_gpus, is_name};
 pub use pattern::built_in_patterns;

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::error::shown_path;
+use super::error::{ConfigError, shown_path};
 use super::model::Untrusted;
 
 /// The longest file that is read, in bytes.
@@ -33,11 +33,20 @@ pub struct Trusted {
     pub sha256: String,
 }
 
-/// Trusts a file as it is now, whatever it holds. An earlier trust in the same path ends.
-pub fn trust(file: &Path, state_dir: &Path) -> io::Result<Trusted> {
+/// Trusts a file as it is now, if that can be used. An earlier trust in the same path ends.
+///
+/// # Errors
+/// As `check`, which gets the very bytes that are to be trusted; or when the file or the ledger does not let itself be
+/// read or written.
+pub fn trust(
+    file: &Path,
+    state_dir: &Path,
+    check: impl FnOnce(&Path, &[u8]) -> Result<(), ConfigError>,
+) -> io::Result<Trusted> {
     let path = absolute(file)?;
-    let sha256 = fingerprint(&read_checked(&path).map_err(|error| about(&path, &error))?);
-    record(Trusted { path, sha256 }, state_dir)
+    let content = read_checked(&path).map_err(|error| about(&path, &error))?;
+    check(&path, &content).map_err(|error| io::Error::other(error.to_string()))?;
+    record(Trusted { path, sha256: fingerprint(&content) }, state_dir)
 }
 
 /// Trusts a file only if it still is what the user was shown.
@@ -192,6 +201,10 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     use super::*;
+
+    fn trust(file: &Path, state_dir: &Path) -> io::Result<Trusted> {
+        super::trust(file, state_dir, |_, _| Ok(()))
+    }
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().permissions().mode() & 0o7777

@@ -18,7 +18,7 @@ use crate::text::MASK;
 
 impl Inner {
     /// Stops a session and starts it again, or what is to be launched in its place.
-    pub(super) fn restart(self: &Arc<Self>, asked: &RestartRequest, asker: &[Facts]) -> Result<Answer, AppError> {
+    pub(super) fn restart(self: &Arc<Self>, asked: &RestartRequest, by: &[Facts]) -> Result<Answer, AppError> {
         if let (Some(queued), Some(launch)) = (self.only_coming(&asked.session), &asked.launch) {
             return self.replace_queued(&queued.id, launch, asked.dry_run == Some(true));
         }
@@ -33,7 +33,7 @@ impl Inner {
         // Nobody is stopped for a launch that cannot come true.
         self.check_launch(&request, Some(&session))?;
         let end_kept = asked.end_kept.as_deref().unwrap_or_default();
-        let how = How { confirm: asked.confirm.as_deref(), asker, end_kept, dry_run, ..How::default() };
+        let how = How { confirm: asked.confirm.as_deref(), asker: by, end_kept, dry_run, ..How::default() };
         let receipt = self.end(&session, how)?;
         if dry_run {
             return Ok(Answer::Receipt(Box::new(receipt)));

@@ -15,6 +15,7 @@ use super::session::Session;
 use super::{Inner, Runtime};
 use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
+use crate::lifecycle::clock::boottime;
 use crate::lifecycle::identity::Identity;
 
 /// A look at a screen.
@@ -32,6 +33,10 @@ pub(super) struct Glance {
 pub(super) struct Typed {
     session: String,
     base64: String,
+    /// It is pasted: the owner knows whether the program wants brackets around it. An owner of before does not know the
+    /// word, and refuses the request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    paste: bool,
 }
 
 /// A screen as its owner shows it.
@@ -71,7 +76,14 @@ impl Inner {
             return Err(AppError::new(ErrorKind::Failed, message));
         }
         if let Some(owned) = &session.pty {
-            owned.pty.write(bytes);
+            let began = boottime();
+            let screen = owned.pty.screen();
+            let is_bracketed =
+                typed.paste && screen.lock().unwrap_or_else(PoisonError::into_inner).modes().bracketed_paste;
+            owned.pty.write(if is_bracketed { [b"\x1b[200~", &bytes[..], b"\x1b[201~"].concat() } else { bytes });
+            if typed.paste {
+                self.answer_now(&session, began);
+            }
         }
         Ok(Value::Null)
     }
@@ -120,11 +132,42 @@ impl Runtime {
     /// # Errors
     /// When it has no owner any more, or as for [`Runtime::picture`].
     pub fn type_elsewhere(&self, session: &str, bytes: &[u8]) -> Result<(), AppError> {
+        self.have_typed(session, bytes, false)
+    }
+
+    /// Has the owner of a session paste a text into it, in brackets where its program has asked for them. An owner that
+    /// is older than this types it.
+    ///
+    /// # Errors
+    /// As for [`Runtime::type_elsewhere`].
+    pub(super) fn paste_elsewhere(&self, session: &str, text: &str) -> Result<(), AppError> {
+        match self.have_typed(session, text.as_bytes(), true) {
+            Err(error) if error.kind == ErrorKind::Usage => self.have_typed(session, text.as_bytes(), false),
+            told => told,
+        }
+    }
+
+    fn have_typed(&self, session: &str, bytes: &[u8], paste: bool) -> Result<(), AppError> {
         let gone =
             || AppError::new(ErrorKind::Failed, format!("the owner of {session} is gone: nobody reads what you type"));
         let (session, owner) = self.inner.owned_elsewhere(session).ok_or_else(gone)?;
-        let typed = Typed { session: session.id.clone(), base64: STANDARD.encode(bytes) };
+        let typed = Typed { session: session.id.clone(), base64: STANDARD.encode(bytes), paste };
         let value = self.inner.ask_owner(&session, &owner, Asked::Type(typed), Some(AT_ONCE))?;
         value.map(drop).ok_or_else(gone)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// An owner from before there were pastes is told nothing new of what is typed.
+    #[test]
+    fn what_is_typed_is_said_as_ever() {
+        let typed = |paste| Typed { session: "shell-0123abcd".into(), base64: "eA==".into(), paste };
+        let said = |paste| serde_json::to_value(Asked::Type(typed(paste))).unwrap()["type"].take();
+        assert_eq!(said(false), serde_json::json!({"session": "shell-0123abcd", "base64": "eA=="}));
+        assert_eq!(said(true)["paste"], true);
     }
 }

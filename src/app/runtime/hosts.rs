@@ -206,6 +206,12 @@ pub(super) fn server_state(inner: &Inner, record: &TmuxRecord) -> ServerState {
     match (server.probe(), recorded) {
         (Probe::Running { pid }, VerdictKind::Owned) if pid == record.server.pid => ServerState::There(server),
         (_, VerdictKind::Gone | VerdictKind::Foreign) => ServerState::Gone,
+        (Probe::Running { .. } | Probe::Absent | Probe::Stale, _) if inner.inspector.kind() == InspectorKind::None => {
+            ServerState::Unknown(format!(
+                "its tmux server {} cannot be reached, and without an inspector nobody can tell whether it lives",
+                record.server.pid
+            ))
+        }
         (Probe::Running { pid }, VerdictKind::Owned) => ServerState::Unknown(format!(
             "its tmux server {} lives, but process {pid} listens on {}",
             record.server.pid, record.socket

@@ -256,18 +256,13 @@ impl Inner {
             refused(&session.id, refusal)
         };
         if !how.dry_run {
-            if !how.sweep && !how.force && self.has_own_stop(&host.tether) {
-                // What it does may end whoever asks as well as a signal.
-                check(&mut host, &guard, &self.inspector).map_err(|refusal| give_up(&refusal))?;
-            }
             self.publish(Event::Phase { session: session.id.clone(), phase: Phase::Stopping, detail: None });
             if !how.sweep && !how.force {
-                had.ports = self.own_stop(session, &host.tether, &mut notes);
+                had.ports = self.own_stop(&mut host, &guard, &mut notes).map_err(|refusal| give_up(&refusal))?;
             }
         }
         host.recorded = self.store.tether_path(&session.id).exists();
-        let recorded = host.recorded;
-        let tether = &host.tether;
+        let (tether, recorded) = (&host.tether, host.recorded);
         // Whoever has ended it meanwhile has said what held.
         let mut containment = if recorded { self.containment(session, tether) } else { tether.containment.clone() };
         let lost = tether.containment.iter().filter(|held| !containment.contains(held));
@@ -401,20 +396,21 @@ impl Inner {
         })
     }
 
-    fn has_own_stop(&self, tether: &Tether) -> bool {
-        let config = self.config();
-        let recipe = tether.origin.as_deref().and_then(|name| config.recipe(name));
-        recipe.is_some_and(|recipe| recipe.stop.keys.is_some() || recipe.stop.command.is_some())
-    }
-
     /// Runs the recipe's own stop command or types its stop keys, for what lives elsewhere; returns the ports that the
     /// members had before.
-    fn own_stop(&self, session: &Arc<Session>, tether: &Tether, notes: &mut Vec<String>) -> Vec<u16> {
-        let config = self.config();
-        let Some(recipe) = tether.origin.as_deref().and_then(|name| config.recipe(name)) else { return Vec::new() };
-        let Stop { command, keys, .. } = &recipe.stop;
+    fn own_stop(
+        &self,
+        host: &mut SessionHost<'_>,
+        guard: &Guard,
+        notes: &mut Vec<String>,
+    ) -> Result<Vec<u16>, Refusal> {
+        let (config, session) = (self.config(), host.session);
+        let recipe = host.tether.origin.as_deref().and_then(|name| config.recipe(name));
+        let Some(Stop { command, keys, .. }) = recipe.map(|recipe| &recipe.stop) else { return Ok(Vec::new()) };
         let mut ports = Vec::new();
         if keys.is_some() || command.is_some() {
+            // It may end whoever asks for the stop as well as a signal.
+            check(host, guard, &self.inspector)?;
             let unseen = session.state().sample.at.is_none();
             if unseen {
                 self.sample_one(session);
@@ -428,14 +424,14 @@ impl Inner {
         }
         if let Some(command) = command {
             let mut spec = Spec::new(command.argv());
-            spec.cwd = Some(tether.cwd.clone().into());
+            spec.cwd = Some(host.tether.cwd.clone().into());
             match run(&spec, None, STOP_COMMAND) {
                 Ok(output) if output.status.success() => notes.push("its stop command ran first".into()),
                 Ok(output) => notes.push(format!("its stop command ended with {}", output.status)),
                 Err(error) => notes.push(format!("its stop command failed: {error}")),
             }
         }
-        ports
+        Ok(ports)
     }
 
     /// Tells what happens in a stop while it happens; the sampler does not tell it again.

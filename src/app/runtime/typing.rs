@@ -5,7 +5,6 @@ use std::sync::{Arc, PoisonError};
 use super::launch::tmux;
 use super::session::Session;
 use super::{Inner, Runtime};
-use crate::app::command::Command;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
 use crate::tmux::keys::parse_all as parse_keys;
@@ -59,15 +58,14 @@ impl Runtime {
         false
     }
 
-    /// Pastes a text into a session that is not looked at: tmux brackets it where its program has asked for that. The
-    /// terminal of another manager gets it as if it was typed.
+    /// Pastes a text into a session that is not looked at: tmux brackets it where its program has asked for that, and
+    /// so does another manager in a PTY of its own.
     ///
     /// # Errors
-    /// As [`Command::Send`].
+    /// As [`Runtime::type_elsewhere`], or when tmux does not take it.
     pub fn paste(&self, session: &str, text: &str) -> Result<(), AppError> {
         if self.is_elsewhere(session) {
-            let send = Command::Send { session: session.to_owned(), text: Some(text.to_owned()), keys: None };
-            return self.execute(&send).map(drop);
+            return self.paste_elsewhere(session, text);
         }
         let session = self.inner.find(session)?;
         takes_input(&session)?;

@@ -11,6 +11,11 @@ use super::Inspector;
 /// `include/linux/proc_ns.h` (Linux 3.8).
 pub const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
+/// Tells whether a path names a descriptor of whoever opens it, as shells do for `<(...)` (`proc_pid_fd(5)`).
+pub fn is_descriptor(path: &Path) -> bool {
+    ["/dev/fd", "/proc/self/fd", "/dev/stdin"].iter().any(|place| path.starts_with(place))
+}
+
 /// Returns a path that starts the very program that runs here. Where its file has been replaced or removed since, as an
 /// update does, that is the link in procfs (proc(5)), which leads to it as long as this process lives.
 ///

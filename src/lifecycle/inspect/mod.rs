@@ -20,7 +20,7 @@ use std::str::FromStr;
 
 pub use drm::{drm_memory, has_drm};
 pub use facts::{Facts, Snapshot, Start, Unreadable};
-pub use host::{INITIAL_PID_NAMESPACE, own_program};
+pub use host::{INITIAL_PID_NAMESPACE, is_descriptor, own_program};
 pub use kin::Kin;
 pub use procfs::Procfs;
 pub use ps::Ps;
