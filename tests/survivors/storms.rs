@@ -148,6 +148,7 @@ fn two_windows_in_tmux() {
     let before = world.ledger.alive();
     assert_eq!(before.len(), 12, "{before:?}");
     let receipt = batch.stop(&session.id);
+    assert_eq!(receipt["containment"], json!(["tree"]), "no warden holds what was opened by hand: {receipt:#}");
     let ending = Ending { session: &session, before: &before, escalated: Some(false), births: false };
     assert_ended(&world, &mut batch, &receipt, &ending, &mut bystanders);
     finished(batch);

@@ -6,10 +6,15 @@ use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::hosts::{ServerState, bind, server_state, server_trouble};
+use super::session::Session;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::tether::{Tether, TmuxRecord};
 use crate::tmux::SessionId;
 use crate::tmux::parse::PaneRow;
+
+/// Said of a stop of a session with panes that no warden watches.
+pub(super) const BESIDE: &str =
+    "panes that were opened by hand have no warden: who had left one of them before it was seen may be missing here";
 
 /// How long an answer serves all sessions of a tick.
 const GLANCE: Duration = Duration::from_millis(900);
@@ -41,6 +46,12 @@ impl Seen {
 }
 
 impl Inner {
+    /// Tells whether a person has opened panes beside the one that has a warden, or somebody lives who left one of them.
+    pub(super) fn has_panes_beside(&self, session: &Session, tether: &Tether) -> bool {
+        let beside = |root: &Identity| Some(root) != tether.front.as_ref();
+        tether.front.is_some() && (self.panes_seen(tether).iter().any(beside) || session.state().sees_left_behind())
+    }
+
     /// Returns the roots of the panes that a session has in tmux. For looking: a stop asks anew.
     pub(super) fn panes_seen(&self, tether: &Tether) -> Vec<Identity> {
         let Some(record) = tether.tmux.as_ref().filter(|_| tether.adoption.is_none()) else { return Vec::new() };

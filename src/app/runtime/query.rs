@@ -109,6 +109,7 @@ impl Inner {
         let adoption = (!session.phase().0.is_over()).then(|| self.adoption_detail(&session.tether())).flatten();
         let watched = session.state().sees_warden();
         let contained = watched || self.was_emptied(session);
+        let beside = !session.state().settled && self.has_panes_beside(session, &session.tether());
         let state = session.state();
         let tether = &state.tether;
         let (phase, detail) = state.phase();
@@ -130,7 +131,10 @@ impl Inner {
         let old = (state.borrowed && !state.settled).then(|| self.old_task()).flatten();
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
-        let containment = containment(tether, contained, over || state.sample.workload == Some(VerdictKind::Gone));
+        let mut containment = containment(tether, contained, over || state.sample.workload == Some(VerdictKind::Gone));
+        if beside {
+            containment.retain(|how| how == "tree");
+        }
         SessionRow {
             session: session.id.clone(),
             name: tether.name.clone(),

@@ -383,6 +383,12 @@ impl State {
         }
     }
 
+    /// Tells whether somebody lives whom a pane without a warden has left behind.
+    pub(super) fn sees_left_behind(&self) -> bool {
+        let lives = |sampled: &Sampled| sampled.left_behind && sampled.row.verdict == VerdictKind::Owned;
+        self.sees_warden() && self.sample.rows.values().any(lives)
+    }
+
     /// Tells whether its warden was there at the last look; one that could not be looked at may be.
     pub(super) fn sees_warden(&self) -> bool {
         let Some(warden) = &self.tether.warden else { return false };

@@ -7,6 +7,7 @@ use super::adopted::{NO_WARDEN, only_ours};
 use super::containers::Had;
 use super::hosts::{SessionHost, guard, is_open, named};
 use super::limits::{ceiling, grace};
+use super::panes::BESIDE;
 use super::session::Session;
 use super::{Inner, not_found};
 use crate::app::command::{Held, StopRequest, SweepRequest};
@@ -267,6 +268,10 @@ impl Inner {
         let mut containment = if recorded { self.containment(session, tether) } else { tether.containment.clone() };
         let lost = tether.containment.iter().filter(|held| !containment.contains(held));
         notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
+        if self.has_panes_beside(session, tether) {
+            containment.retain(|how| how == "tree");
+            notes.push(BESIDE.to_owned());
+        }
         let order = Order {
             session: &session.id,
             ladder,
@@ -278,21 +283,12 @@ impl Inner {
             sweep: false,
             hold: None,
         };
-        let outcome = self.stop_held(session, order, &mut host, &guard);
-        let mut receipt = match outcome {
-            Ok(receipt) => receipt,
-            Err(refusal) => return Err(give_up(&refusal)),
-        };
+        let mut receipt = self.stop_held(session, order, &mut host, &guard).map_err(|refusal| give_up(&refusal))?;
         if !how.dry_run && !receipt.host_closed {
             host.release();
         }
         if !how.dry_run && recorded {
-            // One that was killed meanwhile has not seen the end.
-            let held = self.containment(session, &host.tether);
-            let lost = containment.extract_if(.., |how| !held.contains(how)).collect::<Vec<_>>();
-            let said =
-                |how: String| format!("its {how} has not said that nobody is left: somebody may be missing here");
-            notes.extend(lost.into_iter().map(said));
+            notes.extend(self.unsaid(session, &host.tether, &mut containment));
         }
         receipt.containment = containment;
         receipt.name = (how.reap || how.unseen.is_some()).then(|| host.tether.name.clone());
@@ -368,6 +364,13 @@ impl Inner {
         let warden = tether.warden.as_ref().is_some_and(|warden| !is_gone(warden)) || self.was_emptied(session);
         let over = verify(&tether.workload.identity, &self.inspector).kind == VerdictKind::Gone;
         containment(tether, warden, over)
+    }
+
+    /// Takes out what does not hold any more: one that was killed meanwhile has not seen the end. Says so.
+    fn unsaid(&self, session: &Session, tether: &Tether, containment: &mut Vec<String>) -> Vec<String> {
+        let held = self.containment(session, tether);
+        let said = |how: String| format!("its {how} has not said that nobody is left: somebody may be missing here");
+        containment.extract_if(.., |how| !held.contains(how)).map(said).collect()
     }
 
     /// Tells whether its warden has said that nobody was left, and has gone because of that.
