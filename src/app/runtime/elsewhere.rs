@@ -4,6 +4,7 @@
 //! watcher does or fails to do holds the owner up, and the size of the terminal stays the owner's.
 
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -17,6 +18,9 @@ use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::identity::Identity;
+
+/// How long the rest of a launch may take.
+const BEGINS: Duration = Duration::from_secs(2);
 
 /// A look at a screen.
 #[derive(Debug, Serialize, Deserialize)]
@@ -89,11 +93,19 @@ impl Inner {
     }
 
     fn ours(&self, reference: &str) -> Result<Arc<Session>, AppError> {
-        let session = self.find(reference)?;
-        if session.pty.is_none() {
-            return Err(not_ours(reference));
+        let until = Instant::now() + BEGINS;
+        loop {
+            let session = self.find(reference)?;
+            if session.pty.is_some() {
+                return Ok(session);
+            }
+            // Its record is there before its launch is over, and its workload may ask at once.
+            let begins = session.tether().spawner == self.me && !session.state().settled;
+            if !begins || Instant::now() >= until {
+                return Err(not_ours(reference));
+            }
+            std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(session)
     }
 
     /// Returns a session and its owner, where that is another manager which lives.

@@ -250,7 +250,13 @@ fn pane_roots(
     record: &TmuxRecord,
     front: Option<&Identity>,
 ) -> Result<(Vec<Identity>, Option<String>), String> {
-    let rows = panes(inner, record)?;
+    let rows = match panes(inner, record) {
+        // One that leaves with its last session has no socket any more, and lives for a moment.
+        Err(_) if matches!(server_of(inner, record).probe(), Probe::Absent | Probe::Stale) && leaves(inner, record) => {
+            Vec::new()
+        }
+        rows => rows?,
+    };
     if rows.is_empty() {
         let gone = match server_state(inner, record) {
             ServerState::Gone => format!("its tmux server {} was gone already", record.server.pid),
