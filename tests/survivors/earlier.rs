@@ -307,6 +307,35 @@ fn not_of_a_stop_that_was_asked_for() {
     assert_eq!((world.ledger.alive().len(), said(&world)), (0, Vec::new()));
 }
 
+/// A batch that never says `hello`: as events where it has subscribed, else on standard error; and a person who reaps.
+#[test]
+fn by_whoever_asks_for_something_else() {
+    for face in ["subscribe", "list", "--reap"] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let session = launched(&world, &mut batch, Host::Pty);
+        batch.kill();
+        world.ledger.await_empty();
+        for supervisor in &session.supervisors {
+            assert!(supervisor.ends_within(PATIENCE));
+        }
+        let mut argv = world.binary();
+        let words = if face == "--reap" { ["orphans", "--reap"] } else { ["--batch", "-"] };
+        argv.extend(words.map(str::to_owned));
+        let mut command = world.command(&argv);
+        let mut asks = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        writeln!(asks.stdin.take().unwrap(), "{}", json!({ "cmd": face })).unwrap();
+        let output = asks.wait_with_output().unwrap();
+        let (said_out, said_err) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (there, elsewhere) = if face == "list" { (&said_err, &said_out) } else { (&said_out, &said_err) };
+        assert!(there.contains("its owner is gone; nothing is left") && there.contains(&session.id), "{face}: {there}");
+        assert!(!elsewhere.contains("owner is gone"), "{face}: {elsewhere}");
+        assert!(face != "subscribe" || there.contains(r#""event":"ended""#), "{there}");
+        assert_eq!(said(&world), Vec::<String>::new(), "{face}: it is said once");
+    }
+}
+
 /// On the standard error of a launch, so that its answer stays what it is.
 #[test]
 fn by_a_launch_too() {

@@ -54,7 +54,7 @@ impl Inner {
             "features": features,
             "inspector": self.inspector.kind().name(),
         });
-        let earlier = std::mem::take(&mut *self.earlier.lock().unwrap_or_else(PoisonError::into_inner));
+        let earlier = self.take_earlier();
         if !earlier.is_empty() {
             hello["ended"] = json!(earlier);
         }

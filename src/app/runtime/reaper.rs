@@ -39,10 +39,10 @@ pub(super) fn start(inner: &Arc<Inner>) {
             let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) else { return };
             // What was ended here has a receipt that tells it.
             let Swept { ended, .. } = inner.reap();
-            inner.remember(&ended);
-            for End { session, text, .. } in ended {
-                inner.publish(Event::Ended { session, text });
+            for End { session, text, .. } in &ended {
+                inner.publish(Event::Ended { session: session.clone(), text: text.clone() });
             }
+            inner.remember(ended);
         }
     });
 }
