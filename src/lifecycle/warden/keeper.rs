@@ -53,6 +53,7 @@ pub(super) fn run(arguments: &[OsString]) -> u8 {
     launch(host, gate).map_or(NOT_LAUNCHED, |mut keeper| keeper.keep())
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each noted at its own time")]
 pub(super) struct Keeper {
     pub(super) host: HostStage,
     signals: SignalFd,
