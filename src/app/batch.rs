@@ -110,6 +110,7 @@ impl Batch<'_> {
         }
         if matches!(request.command, Command::Subscribe {}) && self.events.is_none() {
             self.events = Some(self.forward_events());
+            self.runtime.publish_earlier();
         }
         let (runtime, output, exit) = (self.runtime.clone(), self.output.clone(), Arc::clone(&self.exit));
         let work = move || {
@@ -165,8 +166,10 @@ impl Batch<'_> {
             self.note(of_receipt(receipt.is_clean()));
         }
         self.runtime.end_events();
-        if let Some(events) = self.events.take() {
-            events.join().ok();
+        match self.events.take() {
+            Some(events) => drop(events.join()),
+            // What is found once is told once: nobody has asked here.
+            None => self.runtime.take_earlier().iter().for_each(|line| note(line)),
         }
     }
 

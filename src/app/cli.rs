@@ -13,6 +13,7 @@ use super::foreground::{self, Foreground};
 use super::preview::targets;
 use super::report;
 use super::runtime::Runtime;
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::spawn::Spec;
 
 /// Carries a subcommand out and returns how it ended.
@@ -182,11 +183,19 @@ fn stay(runtime: &Runtime, session: &str, interrupted: &Receiver<&'static str>) 
     };
     let rows = if code == Some(false) { runtime.rows() } else { Vec::new() };
     let why = rows.iter().find(|row| row.session == session).and_then(report::end);
-    let stop = Command::Stop(StopRequest { session: session.to_owned(), ..StopRequest::default() });
-    let stopped = match runtime.execute(&stop) {
-        Ok(Answer::Receipt(receipt)) if receipt.is_clean() => Exit::Ok,
-        Ok(_) => Exit::NotClean,
-        Err(error) => error.exit(),
+    // Of one that is told to end the next start tells how its session ended: nobody may look any more.
+    let closed = if code.is_none() { runtime.close() } else { Vec::new() };
+    let stopped = if closed.is_empty() {
+        let stop = Command::Stop(StopRequest { session: session.to_owned(), ..StopRequest::default() });
+        match runtime.execute(&stop) {
+            Ok(Answer::Receipt(receipt)) if receipt.is_clean() => Exit::Ok,
+            Ok(_) => Exit::NotClean,
+            Err(error) => error.exit(),
+        }
+    } else if closed.iter().all(Receipt::is_clean) {
+        Exit::Ok
+    } else {
+        Exit::NotClean
     };
     match code {
         Some(false) => (stopped.or(Exit::Failed), why),

@@ -458,6 +458,9 @@ fn orphans(orphans: &Orphans) -> String {
     for receipt in &orphans.swept {
         text.push_str(&self::receipt(receipt));
     }
+    for line in &orphans.report.ended {
+        writeln!(text, "{}", escape(line)).ok();
+    }
     let nobody = text.is_empty();
     for claim in &orphans.cookbook {
         let pid = claim.pid.map_or_else(|| "-".into(), |pid| pid.to_string());

@@ -422,8 +422,10 @@ fn signals(runtime: &Runtime) -> Receiver<&'static str> {
                     }
                     _ => "INT",
                 };
+                // Said first: who is kept waiting by nothing any more asks why.
+                let heard = sender.send(name);
                 runtime.interrupt();
-                if sender.send(name).is_err() {
+                if heard.is_err() {
                     return;
                 }
             }

@@ -98,12 +98,15 @@ pub fn decide(view: &View) -> Decision {
     }
     let leaderless = matches!(view.workload, Gone | Foreign) && !view.settled && view.left.is_empty();
     let ended = view.ended && leaderless && !view.held && !view.populated;
-    if !view.expired && view.background && !interrupted && !ended {
+    // Its warden is gone as well, and nobody has said that it ended by itself.
+    let may_live = |verdict: &VerdictKind| matches!(verdict, Owned | Unverifiable);
+    let mut named = view.warden.iter().chain([&view.workload]).chain(&view.captured).chain(&view.left);
+    let over = !view.exited && !view.held && !view.populated && !named.any(may_live);
+    if !view.expired && view.background && !interrupted && !ended && !over {
         // What outlives its leader is named, and ended at a person's word.
         return if leaderless && (view.held || view.populated) { Decision::Failed } else { Decision::Keep };
     }
     // Its warden leaves with the last of them; until then they are shown and left alive.
-    let may_live = |verdict: &VerdictKind| matches!(verdict, Owned | Unverifiable);
     if view.settled && (view.warden == Some(Owned) || view.left.iter().any(may_live)) {
         return Decision::Keep;
     }
@@ -284,6 +287,15 @@ mod tests {
         check(|v| (v.ended, v.background) = (true, true), Decision::AlreadyGone);
         check(|v| (v.ended, v.background, v.held) = (true, true, true), Decision::Failed);
         check(|v| (v.ended, v.background, v.spawner) = (true, true, Owned), Decision::Keep);
+        // Neither its warden is there nor a word of it, and nobody else.
+        check(|v| v.background = true, Decision::AlreadyGone);
+        check(|v| (v.background, v.workload) = (true, Foreign), Decision::Foreign);
+        check(|v| (v.background, v.exited) = (true, true), Decision::Keep);
+        check(|v| (v.background, v.warden) = (true, Some(Owned)), Decision::Keep);
+        check(|v| (v.background, v.warden) = (true, Some(Unverifiable)), Decision::Keep);
+        check(|v| (v.background, v.settled, v.left) = (true, true, vec![Gone]), Decision::AlreadyGone);
+        check(|v| (v.background, v.settled, v.left) = (true, true, vec![Gone, Owned]), Decision::Keep);
+        check(|v| (v.background, v.captured) = (true, vec![Owned]), Decision::Keep);
     }
 
     /// Nobody who is not verified is ever ended, and nothing that may live is ever forgotten: not what was captured,

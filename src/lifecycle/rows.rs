@@ -105,6 +105,9 @@ pub fn bystander(member: &Member, inspector: &Inspector, reason: &str) -> Bystan
     }
 }
 
+/// Why somebody who carries the marker of a session is reported, and not signalled.
+pub const MARKED: &str = "carries the session's marker, but nothing else ties it to the session: not signalled";
+
 /// Name of the variable that carries a session's random marker.
 pub const MARKER: &str = "COOKBOOK_TUI_MARKER";
 
@@ -132,7 +135,7 @@ pub fn marked<'a>(
             pid: facts.pid,
             start_token: Some(inspector.token(&facts.start)),
             command: command(&inspector.argv(facts.pid), facts).0,
-            reason: Some("carries the session's marker, but nothing else ties it to the session: not signalled".into()),
+            reason: Some(MARKED.into()),
         })
         .collect();
     found.sort_by_key(|row| row.pid);

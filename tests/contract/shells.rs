@@ -355,11 +355,15 @@ fn repl(talk: &mut Talk<'_>, python: &str) {
 
 /// Compares a shell of ours with a bare one, in a PTY and in tmux.
 fn compare(program: &str, argv: &[&str], converse: impl Fn(&mut Talk<'_>)) {
+    compare_in(&["pty", "tmux"], program, argv, converse);
+}
+
+fn compare_in(hosts: &[&str], program: &str, argv: &[&str], converse: impl Fn(&mut Talk<'_>)) {
     let found = |program: &str| Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
     if !found(program).is_ok_and(|output| output.status.success()) {
         return println!("skipped: no {program}");
     }
-    for host in ["pty", "tmux"] {
+    for host in hosts {
         let rig = Rig::new();
         let talked = |terminal: Terminal, name: &str| {
             let mut talk = Talk::begin(&rig, terminal, name);
@@ -385,6 +389,26 @@ fn compare(program: &str, argv: &[&str], converse: impl Fn(&mut Talk<'_>)) {
 #[test]
 fn bash_has_its_jobs() {
     compare("bash", &["bash", "--norc", "--noprofile", "-i"], |talk| job_control(talk, "bash", "$?"));
+}
+
+/// Stops the shell itself, and whoever else is in its group.
+fn suspend(talk: &mut Talk<'_>) {
+    for (what, stop) in [("suspend", "suspend"), ("itself", "kill -STOP $$"), ("its group", "kill -STOP 0")] {
+        talk.line(stop);
+        talk.asks(what, "echo goes on");
+    }
+    talk.comes("after it", "bash");
+}
+
+/// tmux continues a pane that stops, and so does the warden of a shell; a bare PTY has nobody to do so.
+#[test]
+fn a_shell_that_stops_itself_goes_on() {
+    let bash = ["bash", "--norc", "--noprofile", "-i"];
+    compare_in(&["tmux"], "bash", &bash, suspend);
+    let rig = Rig::new();
+    let mut talk = Talk::begin(&rig, Terminal::ours(&rig, "pty", &bash), "ours");
+    suspend(&mut talk);
+    assert_eq!(talk.answers["suspend"], "goes on");
 }
 
 #[test]

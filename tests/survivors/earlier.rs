@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Host, Launch, PATIENCE, Session, World, eventually, pids};
+use crate::support::{Batch, Host, Launch, PATIENCE, Session, World, eventually, pids, rows};
 
 fn launched(world: &World, batch: &mut Batch, host: Host) -> Session {
     let script = world.shell("trap 'exit 3' USR1; log root; while :; do sleep 0.05; done");
@@ -110,6 +110,79 @@ fn with_those_who_were_left() {
             assert!(supervisor.ends_within(PATIENCE));
         }
         assert_said_once(&world, &session.id, &["who was left of it is gone"]);
+    }
+}
+
+/// Those whom a stop in tmux has left have ended: their record goes, and that is told.
+#[test]
+fn of_those_whom_a_stop_has_left() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let daemon = world.shell("trap '' HUP TERM; log daemon; exec sleep $NAP");
+    let script = world.shell(&format!("log root; (setsid bash {daemon} < /dev/null > /dev/null 2>&1 &); sleep 90"));
+    let launch = Launch { host: Host::Tmux, kind: "shell", grace_s: 0.5, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "daemon"]);
+    let receipt = batch.stop(&session.id);
+    assert_eq!(pids(&receipt, "escapees").len(), 1, "{receipt:#}");
+    batch.finish();
+    assert_eq!(said(&world), Vec::<String>::new(), "whoever stopped it was told");
+    world.ledger.signal("daemon", Signal::KILL);
+    world.ledger.await_empty();
+    for supervisor in &session.supervisors {
+        assert!(supervisor.ends_within(PATIENCE));
+    }
+    assert_said_once(&world, &session.id, &["who was left of it is gone"]);
+    assert!(world.tether(&session.id).is_none());
+    assert_eq!(world.run(&["orphans"]).1["orphans"], json!([]));
+}
+
+/// Warden and manager are killed, and nothing but its marker ties those who have left the tree to their session: they are
+/// named by every face and signalled by nobody, and when they are gone, that is told.
+#[test]
+fn with_those_who_carry_its_marker() {
+    for (host, exits) in [(Host::Pty, false), (Host::Tmux, false), (Host::Tmux, true)] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let daemon = world.shell("trap '' HUP TERM; log daemon; exec sleep $NAP");
+        let then = if exits { "exit 3" } else { "exec sleep 90" };
+        let script = world.shell(&format!("log root; (setsid bash {daemon} < /dev/null > /dev/null 2>&1 &); {then}"));
+        let session = world.launch(&mut batch, &Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &script] });
+        world.ledger.await_roles(&["root", "daemon"]);
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+        if exits {
+            batch.ok(json!({ "cmd": "wait", "session": session.id, "for": "exit", "timeout_s": 20 }));
+        }
+        batch.signal(Signal::STOP);
+        for supervisor in &session.supervisors {
+            supervisor.signal(Signal::KILL);
+        }
+        batch.kill();
+        eventually("the end of the leader", || !world.ledger.is_alive("root"));
+        let daemon = i64::from(world.ledger.of("daemon").pid);
+        let named = format!("pid {daemon} (carries the session's marker");
+        assert_said_once(&world, &session.id, &["one process was left alive", &named]);
+        let mut next = world.batch();
+        let orphans = next.ok(json!({ "cmd": "orphans" }));
+        let row = &orphans["orphans"][0];
+        assert_eq!(row["session"], session.id.as_str(), "{host:?}: {orphans:#}");
+        assert!(pids(row, "left").contains(&daemon), "{host:?}: {orphans:#}");
+        assert!(row["left"][0]["reason"].as_str().unwrap().contains("marker"), "{row:#}");
+        assert_eq!(row["left"][0]["verdict"], "unverifiable", "{row:#}");
+        let row = next.row(&session.id);
+        assert!(row["processes"] == 1 && row["detail"].as_str().unwrap().contains("marker"), "{host:?}: {row:#}");
+        let error = next.error(json!({ "cmd": "dismiss", "session": session.id }));
+        assert!(error["message"].as_str().unwrap().contains(&daemon.to_string()), "{error}");
+        let (_, doctor) = world.run(&["doctor"]);
+        let check = rows(&doctor, "checks").find(|check| check["name"] == "orphans").unwrap();
+        assert_eq!(check["state"], "warn", "{host:?}: {check}");
+        next.ok(json!({ "cmd": "orphans", "reap": true }));
+        assert!(world.ledger.is_alive("daemon"), "a marker is no reason to signal anybody");
+        drop(next);
+        world.ledger.signal("daemon", Signal::KILL);
+        world.ledger.await_empty();
+        assert_said_once(&world, &session.id, &["who was left of it is gone"]);
+        bystanders.assert_untouched();
     }
 }
 
@@ -232,6 +305,35 @@ fn not_of_a_stop_that_was_asked_for() {
     batch.signal(Signal::TERM);
     batch.await_end();
     assert_eq!((world.ledger.alive().len(), said(&world)), (0, Vec::new()));
+}
+
+/// A batch that never says `hello`: as events where it has subscribed, else on standard error; and a person who reaps.
+#[test]
+fn by_whoever_asks_for_something_else() {
+    for face in ["subscribe", "list", "--reap"] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let session = launched(&world, &mut batch, Host::Pty);
+        batch.kill();
+        world.ledger.await_empty();
+        for supervisor in &session.supervisors {
+            assert!(supervisor.ends_within(PATIENCE));
+        }
+        let mut argv = world.binary();
+        let words = if face == "--reap" { ["orphans", "--reap"] } else { ["--batch", "-"] };
+        argv.extend(words.map(str::to_owned));
+        let mut command = world.command(&argv);
+        let mut asks = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        writeln!(asks.stdin.take().unwrap(), "{}", json!({ "cmd": face })).unwrap();
+        let output = asks.wait_with_output().unwrap();
+        let (said_out, said_err) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (there, elsewhere) = if face == "list" { (&said_err, &said_out) } else { (&said_out, &said_err) };
+        assert!(there.contains("its owner is gone; nothing is left") && there.contains(&session.id), "{face}: {there}");
+        assert!(!elsewhere.contains("owner is gone"), "{face}: {elsewhere}");
+        assert!(face != "subscribe" || there.contains(r#""event":"ended""#), "{there}");
+        assert_eq!(said(&world), Vec::<String>::new(), "{face}: it is said once");
+    }
 }
 
 /// On the standard error of a launch, so that its answer stays what it is.

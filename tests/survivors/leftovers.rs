@@ -129,6 +129,7 @@ fn what_was_stopped_stays_stopped() {
         for again in ["stop", "sweep", "stop"] {
             let receipt = batch.ok(json!({ "cmd": again, "session": session.id }));
             assert_eq!(receipt["dead"], true, "{receipt:#}");
+            assert_eq!(receipt["outcomes"], json!([]), "nobody was there to be looked for");
             let row = batch.row(&session.id);
             assert_eq!((&row["phase"], &row["detail"]), (&json!("exited"), &json!("stopped")), "{again}: {row:#}");
         }

@@ -167,17 +167,20 @@ fn a_receipt_that_the_disk_refuses_is_written_later() {
             other.ok(json!({ "cmd": "orphans", "reap": true }));
             assert!(record.exists(), "there is no room yet");
             give_back(&state);
-            // What outlives its manager on purpose waits for a person's word.
-            let answer = match host {
-                "pty" => other.ok(json!({ "cmd": "orphans", "reap": true })),
-                _ => other.stop(&session),
-            };
-            assert!(!record.exists(), "{host}: {answer:#}");
+            let told = beside(&world, &other).ok(json!({ "cmd": "hello" }));
+            assert!(!record.exists(), "{host}: {told:#}");
+            assert!(rows(&told, "ended").any(|line| line.as_str().unwrap().contains(&session)), "{host}: {told:#}");
+            let again = beside(&world, &other).ok(json!({ "cmd": "hello" }));
+            assert_eq!(again.get("ended"), None, "it is told once");
             let found = receipts(&mut other, &session);
             assert!(found.len() == 1 && found[0]["dead"] == true, "{host}: {found:#?}");
             let root = i64::from(world.ledger.of("root").pid);
-            assert!(host == "tmux" || pids(&found[0], "outcomes").contains(&root), "{found:#?}");
+            assert!(pids(&found[0], "outcomes").contains(&root), "{host}: {found:#?}");
         } else {
+            // Its record is all that says how it ended.
+            let error = batch.error(json!({ "cmd": "dismiss", "session": session }));
+            assert!(error["message"].as_str().unwrap().contains("could not be written yet"), "{error}");
+            assert!(record.exists());
             give_back(&state);
             let next = batch.ok(launch)["session"].as_str().unwrap().to_owned();
             batch.stop(&next);
@@ -187,6 +190,47 @@ fn a_receipt_that_the_disk_refuses_is_written_later() {
         }
         assert_readable(&state, "the end");
         bystanders.assert_untouched();
+    }
+}
+
+/// Its tmux session is closed by somebody else while the disk is full and no manager is there: its warden ends everybody and
+/// can say so nowhere. The next start does; so does whoever dismisses it, or it stays.
+#[test]
+fn an_end_that_its_warden_cannot_write_is_written_later() {
+    for dismissed in [false, true] {
+        let world = World::new();
+        let Some(mut batch) = batch_on(&world, 64) else { return };
+        let script = world.shell("leaf root");
+        let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "tmux" });
+        let launched = batch.ok(launch);
+        let session = launched["session"].as_str().unwrap().to_owned();
+        world.ledger.await_roles(&["root"]);
+        world.end_server_later();
+        let mut other = beside(&world, &batch);
+        other.ok(json!({ "cmd": "list" }));
+        let state = state_of(&world, &other);
+        batch.kill();
+        fill_but(&state, 0);
+        let in_tmux = launched["tmux"]["session_id"].as_str().unwrap();
+        assert!(world.tmux(&["kill-session", "-t", in_tmux]).status.success());
+        world.ledger.await_empty();
+        eventually("the end of its warden", || world.stages().is_empty());
+        let record = state.join(format!("sessions/{session}.json"));
+        assert!(record.exists(), "nothing says yet how it ended");
+        if dismissed {
+            let error = other.error(json!({ "cmd": "dismiss", "session": session }));
+            assert!(error["message"].as_str().unwrap().contains("could not be written yet"), "{error}");
+            assert!(record.exists());
+            give_back(&state);
+            other.ok(json!({ "cmd": "dismiss", "session": session }));
+        } else {
+            give_back(&state);
+            let told = beside(&world, &other).ok(json!({ "cmd": "hello" }));
+            assert!(rows(&told, "ended").any(|line| line.as_str().unwrap().contains(&session)), "{told:#}");
+        }
+        assert!(!record.exists());
+        let found = receipts(&mut other, &session);
+        assert!(found.len() == 1 && found[0]["dead"] == true, "{found:#?}");
     }
 }
 

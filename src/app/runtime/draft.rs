@@ -47,7 +47,7 @@ impl Inner {
         }
         let launched = self.launch(&request)?;
         // The new one stands for the old one, unless somebody was left alive on purpose: they must still be found.
-        if session.state().settled {
+        if session.state().settled && self.is_written(&session) {
             self.dismiss(&session);
         }
         Ok(Answer::Restarted { receipt: Box::new(receipt), launched })

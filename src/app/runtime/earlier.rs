@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::Inner;
 use super::reaper::Swept;
 use super::session::Session;
+use crate::app::event::Event;
 use crate::lifecycle::clock::wall_seconds;
 use crate::lifecycle::reap::{Decision, View};
 use crate::lifecycle::receipt::{OutcomeKind, Receipt};
@@ -50,9 +51,21 @@ impl Swept {
 
 impl Inner {
     /// Keeps for `hello` what was told of earlier runs.
-    pub(super) fn remember(&self, ends: &[End]) {
-        let mut earlier = self.earlier.lock().unwrap_or_else(PoisonError::into_inner);
-        earlier.extend(ends.iter().map(ToString::to_string));
+    pub(super) fn remember(&self, ends: Vec<End>) {
+        self.earlier.lock().unwrap_or_else(PoisonError::into_inner).extend(ends);
+    }
+
+    /// Takes what is to be told of earlier runs and was not asked for yet.
+    pub(super) fn take_earlier(&self) -> Vec<String> {
+        let earlier = std::mem::take(&mut *self.earlier.lock().unwrap_or_else(PoisonError::into_inner));
+        earlier.iter().map(ToString::to_string).collect()
+    }
+
+    /// Tells those who have just subscribed what was found before; `hello` says it all the same.
+    pub(super) fn publish_earlier(&self) {
+        for End { session, text, .. } in &*self.earlier.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.publish(Event::Ended { session: session.clone(), text: text.clone() });
+        }
     }
 
     /// Says how a session ended of which nothing is left, from what was written down of it.

@@ -115,7 +115,7 @@ pub(crate) struct Inner {
     unseen_end: OnceLock<&'static str>,
     looked_at: looked_at::LookedAt,
     /// What was told of earlier runs.
-    earlier: Mutex<Vec<String>>,
+    earlier: Mutex<Vec<earlier::End>>,
     /// When this run began, on `CLOCK_BOOTTIME`: what asked for attention before is shown, and is no news.
     began: f64,
     store: Store,
@@ -233,8 +233,19 @@ impl Runtime {
     /// whose end this run has learned. `hello` says the same.
     pub fn settle_earlier(&self) -> Vec<String> {
         let ends = self.inner.reap().told();
-        self.inner.remember(&ends);
-        ends.iter().map(ToString::to_string).collect()
+        let lines = ends.iter().map(ToString::to_string).collect();
+        self.inner.remember(ends);
+        lines
+    }
+
+    /// Tells those who have just subscribed what earlier runs have left, as events.
+    pub fn publish_earlier(&self) {
+        self.inner.publish_earlier();
+    }
+
+    /// Returns what earlier runs have left and nobody has asked for.
+    pub fn take_earlier(&self) -> Vec<String> {
+        self.inner.take_earlier()
     }
 
     /// Starts the threads that watch for exits, look at the process table every second, follow the servers and

@@ -215,7 +215,7 @@ impl Inner {
         tether.last.as_ref().is_some_and(|last| last.verdict != VerdictKind::Gone) || interrupted()
     }
 
-    fn left_of(session: &Session) -> Vec<ProcessRow> {
+    pub(super) fn left_of(session: &Session) -> Vec<ProcessRow> {
         let rows = rows_of(&session.state());
         rows.into_iter().filter(|row| row.verdict != VerdictKind::Gone).collect()
     }

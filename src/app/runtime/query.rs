@@ -54,7 +54,7 @@ impl Inner {
             "features": features,
             "inspector": self.inspector.kind().name(),
         });
-        let earlier = std::mem::take(&mut *self.earlier.lock().unwrap_or_else(PoisonError::into_inner));
+        let earlier = self.take_earlier();
         if !earlier.is_empty() {
             hello["ended"] = json!(earlier);
         }
@@ -119,9 +119,9 @@ impl Inner {
         let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
         let stranger = tether.other_protocol().filter(|_| !over);
         // Of whom was left the last word holds as long as somebody is.
-        let last = tether.last.as_ref().filter(|last| last.verdict == VerdictKind::Gone || live().next().is_some());
+        let alive = live().count() + state.sample.unbound.len();
+        let last = tether.last.as_ref().filter(|last| last.verdict == VerdictKind::Gone || alive > 0);
         let last = last.map(|last| last.reason.clone());
-        let alive = live().count();
         // Seen after the end of its first process, which was looked at with them.
         let outlives = over && !state.settled && state.sample.workload == Some(VerdictKind::Gone) && alive > 0;
         let living = (outlives && last.is_none()).then(|| match alive {
@@ -167,7 +167,7 @@ impl Inner {
             containment,
             command: tether.command.clone(),
             cwd: Some(tether.cwd.clone()).filter(|cwd| !cwd.is_empty()),
-            processes: live().count(),
+            processes: alive,
         }
     }
 

@@ -39,10 +39,10 @@ pub(super) fn start(inner: &Arc<Inner>) {
             let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) else { return };
             // What was ended here has a receipt that tells it.
             let Swept { ended, .. } = inner.reap();
-            inner.remember(&ended);
-            for End { session, text, .. } in ended {
-                inner.publish(Event::Ended { session, text });
+            for End { session, text, .. } in &ended {
+                inner.publish(Event::Ended { session: session.clone(), text: text.clone() });
             }
+            inner.remember(ended);
         }
     });
 }
@@ -144,7 +144,7 @@ impl Inner {
             // One that nobody can look at may hold somebody.
             let open =
                 || session.host == HostKind::Tmux && !session.state().settled && is_open(self, &session) != Ok(false);
-            if !lives && !open() {
+            if !lives && !open() && self.is_written(&session) {
                 self.dismiss(&session);
             }
         }
@@ -185,7 +185,7 @@ impl Inner {
                 };
                 count(report, decision);
                 let unfinished = decision == Decision::AlreadyGone && !session.tether().begun().is_empty();
-                if open || unfinished || self.is_marked(session) {
+                if open || unfinished || self.is_marked(&session.tether()) {
                     swept.extend(self.end(session, How { reap: true, ..how }).ok());
                 } else if !how.dry_run {
                     // Another manager that has just started does the same: one of the two tells.
@@ -204,10 +204,15 @@ impl Inner {
         Ok(())
     }
 
+    /// Tells whether its warden was killed before it could say that nobody was left, and somebody carries its marker.
+    fn is_left_unseen(&self, tether: &Tether, warden: Option<VerdictKind>) -> bool {
+        let said = self.store.exit(&tether.session).is_some_and(|exit| exit.emptied);
+        !said && matches!(warden, Some(VerdictKind::Gone | VerdictKind::Foreign)) && self.is_marked(tether)
+    }
+
     /// Tells whether anybody carries the marker of a session whose processes are gone. A hint, and no reason to signal.
-    fn is_marked(&self, session: &Session) -> bool {
-        let tether = session.tether();
-        !marked(std::iter::empty(), &tether.marker, &guard(self, &tether), &self.inspector).is_empty()
+    fn is_marked(&self, tether: &Tether) -> bool {
+        !marked(std::iter::empty(), &tether.marker, &guard(self, tether), &self.inspector).is_empty()
     }
 
     /// Forgets a session that is over, at a person's word.
@@ -230,15 +235,14 @@ impl Inner {
         if !session.phase().0.is_over() {
             return Err(refuse("it still runs; stop it first".into()));
         }
-        let left = session
-            .state()
-            .sample
-            .rows
-            .values()
-            .find(|left| left.row.verdict != VerdictKind::Gone)
-            .map(|left| left.row.pid);
-        if let Some(pid) = left {
-            return Err(refuse(format!("pid {pid} of it lives; `orphans --reap {}` ends it", session.id)));
+        if let Some(left) = Self::left_of(&session).first() {
+            let id = &session.id;
+            return Err(refuse(match left.verdict {
+                VerdictKind::Unverifiable => format!("pid {} may be of it: {}", left.pid, left.reason),
+                VerdictKind::Owned | VerdictKind::Foreign | VerdictKind::Gone => {
+                    format!("pid {} of it lives; `orphans --reap {id}` ends it", left.pid)
+                }
+            }));
         }
         if !session.state().settled && session.host == HostKind::Tmux {
             match is_open(self, &session) {
@@ -249,6 +253,9 @@ impl Inner {
                     return Err(AppError::new(ErrorKind::Unverifiable, message));
                 }
             }
+        }
+        if !self.is_written(&session) {
+            return Err(refuse("its receipt could not be written yet, and its record stays until then".into()));
         }
         self.dismiss(&session);
         Ok(())
@@ -278,6 +285,7 @@ impl Inner {
         let same_boot = self.is_of_this_boot(tether);
         let workload = judge(&tether.workload.identity);
         let left = matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && same_boot;
+        let warden = tether.warden.as_ref().map(judge);
         View {
             same_boot,
             same_namespaces: self.elsewhere(tether).is_none(),
@@ -285,7 +293,7 @@ impl Inner {
             background: tether.lifetime == "background",
             expired: boottime() >= tether.not_after,
             spawner: judge(&tether.spawner),
-            warden: tether.warden.as_ref().map(judge),
+            warden,
             workload,
             captured: tether.captured.iter().map(|record| judge(&record.identity)).collect(),
             left: tether.left.iter().map(|record| judge(&record.identity)).collect(),
@@ -294,7 +302,7 @@ impl Inner {
             populated: left && self.is_populated(tether, workload),
             held: left && self.holds_somebody(tether),
             ended: tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone),
-            exited: self.has_exited(tether),
+            exited: self.has_exited(tether) && !(left && self.is_left_unseen(tether, warden)),
         }
     }
 

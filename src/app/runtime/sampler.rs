@@ -14,9 +14,10 @@ use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::inspect::InspectorKind;
+use crate::lifecycle::inspect::{InspectorKind, Unreadable};
 use crate::lifecycle::receipt::ProcessRow;
-use crate::lifecycle::rows::{row, unbound_row};
+use crate::lifecycle::rows::{MARKED, row, unbound_row};
+use crate::lifecycle::tether::Tether;
 use crate::lifecycle::tree::{Captured, Depth, Fate, Followed, Scope, capture, is_fenced};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -173,9 +174,11 @@ impl Inner {
     }
 
     fn sample_with(&self, session: &Arc<Session>, look: Look) {
-        let Look { rows, supervisors, unbound, blind, workload } = look;
+        let Look { rows, supervisors, mut unbound, blind, workload } = look;
         let now = Instant::now();
-        let guard = guard_for_looking(self, &session.tether());
+        let tether = session.tether();
+        let guard = guard_for_looking(self, &tether);
+        let marked = self.marked_rows(&tether);
         let ports = self.ports_of(session, rows.iter().map(|(identity, _)| identity.clone()).collect());
         let mut events = Vec::new();
         {
@@ -236,12 +239,25 @@ impl Inner {
                     merged.insert(identity.clone(), left);
                 }
             }
+            unbound.extend(marked.into_iter().filter(|row| !merged.values().any(|known| known.row.pid == row.pid)));
             state.sample = Sample { at: Some(now), rows: merged, supervisors, unbound, blind, workload, ports };
         }
         for event in events {
             self.publish(event);
         }
         self.tell_phase(session);
+    }
+
+    /// Returns those whom a stop has named for nothing but the marker of the session, and who may live still.
+    fn marked_rows(&self, tether: &Tether) -> Vec<ProcessRow> {
+        let marked = tether.left.iter().filter(|record| record.membership.is_empty());
+        let may_live = |identity: &&Identity| {
+            matches!(verify(identity, &self.inspector).kind, VerdictKind::Owned | VerdictKind::Unverifiable)
+        };
+        let row = |identity: &Identity| {
+            unbound_row(&Unreadable { pid: identity.pid, reason: MARKED.to_owned() }, &self.inspector)
+        };
+        marked.map(|record| &record.identity).filter(may_live).map(row).collect()
     }
 
     /// Captures a session on the whole host, for `tree`.

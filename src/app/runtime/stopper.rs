@@ -479,10 +479,14 @@ impl Inner {
             write_json(&self.store.receipt_path(&session.id), receipt).ok();
         }
         let may_go = clean && !exited && unwritten.is_none();
+        if clean || left_alive {
+            // The stop is finished: whoever stops it again has nobody to look for.
+            tether.stopping = false;
+            tether.captured.clear();
+        }
         if exited {
             // As its workload has left it.
-            (tether.stopping, tether.last) = (false, None);
-            tether.captured.clear();
+            tether.last = None;
             self.store.save(&tether).ok();
         } else if may_go {
             if let Err(error) = self.store.remove(&session.id) {
@@ -492,15 +496,11 @@ impl Inner {
             let mut ended = tether.clone();
             let why = (VerdictKind::Gone, "stopped; its receipt could not be written yet".to_owned());
             ended.keep(why, receipt, clock::wall_seconds());
-            ended.captured.clear();
             // A full disk refuses this as well: then the record is as it was, and its processes are found gone.
             self.store.save(&ended).ok();
         } else {
             tether.keep(receipt.why_left(), receipt, clock::wall_seconds());
             tether.untold = unseen.is_some();
-            if left_alive {
-                tether.captured.clear();
-            }
             if let Err(error) = self.store.save(&tether) {
                 receipt.notes.push(format!("what is left could not be written down: {error}"));
             }

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::Inner;
+use super::session::Session;
 use super::stopper::How;
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::journal::{Act, By, Entry};
@@ -66,6 +67,20 @@ impl Inner {
             drop(lock);
             unwritten.remove(0);
         }
+    }
+
+    /// Tells whether the journal speaks of the end of a session that is over, so that its record may go; tries to see to
+    /// it first.
+    pub(super) fn is_written(&self, session: &Session) -> bool {
+        self.write_unwritten();
+        let is_its = |one: &Unwritten| one.entry.receipt.session == session.id;
+        if self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_its) {
+            return false;
+        }
+        let tether = session.tether();
+        // What we did not launch goes back to whoever did.
+        let is_ours = tether.adoption.is_none() && self.store.tether_path(&session.id).exists();
+        !is_ours || self.journal_found_gone(&tether)
     }
 
     /// Lets the records go that stay for nothing but an unwritten receipt, which is still tried again: whoever lives needs

@@ -15,6 +15,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process as p;
 
 use super::again::{Run, Stand};
+use super::resume::{continues, resume};
 use super::wire::{Hello, Orders, Outcome, receive, send};
 use super::{HostStage, NOT_LAUNCHED, NOTICE, TRAMPOLINE};
 use crate::lifecycle::authority::verify;
@@ -52,6 +53,7 @@ pub(super) fn run(arguments: &[OsString]) -> u8 {
     launch(host, gate).map_or(NOT_LAUNCHED, |mut keeper| keeper.keep())
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "independent facts, each noted at its own time")]
 pub(super) struct Keeper {
     pub(super) host: HostStage,
     signals: SignalFd,
@@ -65,6 +67,8 @@ pub(super) struct Keeper {
     pub(super) stand: Option<Stand>,
     /// Somebody asks us to look at the record again.
     pub(super) nudged: bool,
+    /// The workload has stopped, and is to be continued.
+    paused: bool,
     /// Why the ladder is to be run, until it was.
     pub(super) due: Option<&'static str>,
     /// The ladder was run; what lives on is kept or reported.
@@ -148,6 +152,7 @@ fn launch(host: HostStage, gate: &OsString) -> io::Result<Keeper> {
         run: Run::Runs,
         stand,
         nudged: false,
+        paused: false,
         due: None,
         settled: false,
         orders,
@@ -189,6 +194,7 @@ impl Keeper {
     fn keep(&mut self) -> u8 {
         loop {
             self.reap();
+            self.resume();
             self.go_on();
             self.write_exit();
             if let Run::Over(status) = self.run
@@ -314,7 +320,7 @@ impl Keeper {
         let seconds = if waits_for_lock {
             LOCK_POLL_S
         } else {
-            let stop = self.stop_seen.then(|| boottime() + STOP_POLL_S);
+            let stop = (self.stop_seen || self.paused).then(|| boottime() + STOP_POLL_S);
             let disk = self.unwritten.is_some().then(|| boottime() + DISK_POLL_S);
             let next = [self.not_after, self.notice_at, restart, stop, disk].into_iter().flatten().reduce(f64::min);
             // A restart whose time has come waits for nothing but the lock.
@@ -330,9 +336,14 @@ impl Keeper {
         loop {
             let address_space = self.limit_at_its_end();
             let Ok(Some((pid, status))) = p::wait(options) else { return };
-            if pid != self.workload || status.stopping_signal().is_some() {
+            if pid != self.workload {
                 continue;
             }
+            if let Some(signal) = status.stopping_signal() {
+                self.paused |= continues(signal);
+                continue;
+            }
+            self.paused = false;
             let named = |raw: i32| {
                 S::try_from(raw)
                     .map_or_else(|_| raw.to_string(), |signal| signal.as_str().trim_start_matches("SIG").to_owned())
@@ -341,6 +352,23 @@ impl Keeper {
             if matches!(self.run, Run::Runs) {
                 self.run = Run::Ended(ExitRecord { code, signal, at: wall_seconds(), emptied: false, address_space });
             }
+        }
+    }
+
+    /// Continues a workload that has stopped, unless a stop of the session is under way: that one stops whom it is to end.
+    fn resume(&mut self) {
+        self.paused &= self.due.is_none();
+        if !self.paused {
+            return;
+        }
+        let lock = self.store().and_then(|store| store.lock(&self.orders.session, Duration::ZERO));
+        if lock.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            return;
+        }
+        self.paused = false;
+        let inspector = Inspector::open(self.orders.inspector.parse().ok());
+        if let (Ok(inspector), Some(workload)) = (inspector, Pid::new(self.workload.as_raw_nonzero().get())) {
+            resume(workload, &own_scope(&inspector), &inspector);
         }
     }
 

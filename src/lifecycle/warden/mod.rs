@@ -16,6 +16,7 @@ mod gate;
 mod keeper;
 mod leash;
 mod nudge;
+mod resume;
 mod trampoline;
 mod usher;
 mod wire;
