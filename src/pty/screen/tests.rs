@@ -434,6 +434,15 @@ fn sizes_are_clamped() {
 // ---- notices and replies ----
 
 #[test]
+fn a_title_may_hold_semicolons() {
+    for (bytes, title) in
+        [("\x1b]2;a; b;c\x07", "a; b;c"), ("\x1b]0;x;\x1b\\", "x;"), ("\x1b]2;one\x07\x1b]2;\x07", "")]
+    {
+        assert_eq!(fed(1, 10, bytes).title(), title, "{bytes:?}");
+    }
+}
+
+#[test]
 fn only_attributes_and_status_are_answered() {
     for (query, answer) in [
         ("\x1b[c", "\x1b[?62;22c"),
