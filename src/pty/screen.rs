@@ -13,9 +13,11 @@ mod fill;
 mod flood;
 mod keyboard;
 mod links;
+mod perform;
 mod read;
 mod reflow;
 mod scan;
+mod tabs;
 mod wraps;
 
 use std::cell::Cell;
@@ -25,7 +27,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub use self::cell::{CellStyle, Color};
 use self::events::Events;
 pub use self::links::Link;
-use self::scan::{Action, Scanner, Shift, Step};
+use self::scan::{Action, Scanner, Step};
+use self::tabs::Tabs;
 pub use crate::pty::history::HistoryLimit;
 
 const MIN_COLS: u16 = 2;
@@ -138,6 +141,7 @@ pub struct Screen {
     generation: u64,
     /// The primary screen scrolls as a whole.
     whole: bool,
+    tabs: Tabs,
     limit: HistoryLimit,
 }
 
@@ -152,7 +156,16 @@ impl Screen {
     pub fn new(size: Size, limit: HistoryLimit) -> Self {
         let size = Size::clamped(size.rows, size.cols);
         let parser = new_parser(size, Events::new(limit, size.cols));
-        Self { parser, scanner: Scanner::default(), partial: Vec::new(), size, generation: 0, whole: true, limit }
+        Self {
+            parser,
+            scanner: Scanner::default(),
+            partial: Vec::new(),
+            size,
+            generation: 0,
+            whole: true,
+            tabs: Tabs::default(),
+            limit,
+        }
     }
 
     // ---- changing ----
@@ -173,6 +186,10 @@ impl Screen {
             return;
         }
         self.generation += 1;
+        if size.cols != self.size.cols {
+            // As in tmux; others keep them, where they no longer fit.
+            self.reset_tabs();
+        }
         self.size = size;
         self.guarded(|screen| {
             let (emulator, events) = screen.parser.screen_and_callbacks_mut();
@@ -257,7 +274,9 @@ impl Screen {
         let emulator = self.emulator();
         let alternate = if emulator.alternate_screen() { "\x1b[?1049h" } else { "" };
         let keyboard = if self.modes().disambiguates { "\x1b[=1u" } else { "" };
-        format!("{alternate}{}{keyboard}", emulator.state_formatted())
+        let inserts = if self.scanner.inserts() { "\x1b[4h" } else { "" };
+        let tabs = self.tabs.sequences();
+        format!("{alternate}{tabs}{}{keyboard}{inserts}", emulator.state_formatted())
     }
 
     /// Returns the title the program set, without control characters.
@@ -393,6 +412,7 @@ impl Screen {
         self.scanner = Scanner::default();
         self.partial.clear();
         self.whole = true;
+        self.tabs = Tabs::default();
     }
 
     /// Feeds bytes, floods by the short way.
@@ -464,7 +484,7 @@ impl Screen {
                 return;
             }
             let character = std::mem::take(&mut self.partial);
-            if self.scanner.cuts() { self.feed_cut(&character) } else { self.feed_wide(&character) }
+            self.feed_text(&character);
         }
         while !rest.is_empty() {
             self.scanner.set_coloured(self.is_coloured());
@@ -500,72 +520,14 @@ impl Screen {
                     let text = self.scanner.translate(piece);
                     self.feed_lines(&text, Self::feed_cut);
                 }
+                Step::Insert => {
+                    let text = self.scanner.translate(piece);
+                    self.feed_lines(&text, Self::feed_inserted);
+                }
+                Step::Tab => self.tab(1),
                 Step::Drop => {}
             }
             rest = after;
-        }
-    }
-
-    fn perform(&mut self, action: Action) {
-        let primary = !self.emulator().alternate_screen();
-        let (row, col) = self.emulator().cursor_position();
-        match action {
-            Action::ClearHistory if primary => self.history().clear(),
-            Action::Detach if primary => self.history().close(),
-            Action::DetachAtHome if primary && (row, col) == (0, 0) => self.history().close(),
-            Action::Shift(shift, count) => {
-                match shift {
-                    Shift::InsertLines | Shift::DeleteLines => self.detach_at_top(),
-                    // Wherever the cursor is.
-                    Shift::ScrollDown if primary => self.history().close(),
-                    Shift::ScrollDown | Shift::ScrollUp | Shift::InsertCells | Shift::DeleteCells => {}
-                }
-                if !matches!(shift, Shift::InsertCells | Shift::DeleteCells | Shift::ScrollUp) {
-                    self.parser.callbacks_mut().links.clear();
-                }
-                self.fill(shift, count);
-            }
-            Action::Margins(top, bottom) => {
-                let last = if bottom == 0 { self.size.rows } else { bottom.min(self.size.rows) };
-                let first = top.max(1);
-                let whole = first >= last || (first == 1 && last == self.size.rows);
-                self.parser.callbacks_mut().links.set_whole(!primary, whole);
-                if primary {
-                    self.whole = whole;
-                }
-            }
-            Action::Reset => {
-                self.whole = true;
-                self.history().close();
-                let events = self.parser.callbacks_mut();
-                (events.keyboard, events.links) = (keyboard::Keyboard::default(), links::Links::default());
-            }
-            Action::None | Action::ClearHistory | Action::Detach | Action::DetachAtHome | Action::ReverseIndex => {}
-            Action::Say(b"\n") => drop(self.scrolling(b"\n")),
-            Action::Say(b"\r\n") => {
-                self.parser.process(b"\r");
-                self.scrolling(b"\n");
-            }
-            Action::Say(bytes) => self.parser.process(bytes),
-            Action::Move(count, last) => self.parser.process(format!("\x1b[{count}{}", char::from(last)).as_bytes()),
-            Action::BackTab(count) => {
-                let col = col.min(self.size.cols - 1);
-                let stop = if col == 0 { 0 } else { ((col - 1) / 8).saturating_sub(count - 1) * 8 };
-                self.parser.process(format!("\x1b[{}G", stop + 1).as_bytes());
-            }
-            Action::LastColumn => self.keep_last_column(),
-            Action::LeaveAlternate => {
-                if !primary {
-                    self.parser.process(b"\x1b[2J\x1b[?47l");
-                }
-            }
-        }
-    }
-
-    /// What moves the first row away, or another one in before it: it no longer continues the history.
-    fn detach_at_top(&mut self) {
-        if !self.emulator().alternate_screen() && self.emulator().cursor_position().0 == 0 {
-            self.history().close();
         }
     }
 

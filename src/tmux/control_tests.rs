@@ -93,7 +93,7 @@ fn bytes_go_in_and_come_out_as_they_are() {
 #[test]
 fn a_capture_is_answered_by_modes_and_rows() {
     let rig = Rig::new();
-    let sequences = r"\033[?1049h\033[?1h\033=\033[?1002h\033[?1006h\033[?25l\033[2;3H\033[31mred";
+    let sequences = r"\033[?1049h\033[?1h\033=\033[?1002h\033[?1006h\033[?25l\033]2;a; title\007\033[2;3H\033[31mred";
     let created = rig.sh("one", &format!("printf '{sequences}'; exec sleep 1000"), &[]);
     eventually("it is drawn", || rig.server.pane(&created.pane).unwrap().cursor_x == 5);
     let (mut client, mut ear) = attached(&rig, &created);
@@ -123,6 +123,8 @@ fn a_capture_is_answered_by_modes_and_rows() {
         mouse_sgr: true,
         mouse_button: true,
         cursor_visible: false,
+        inserts: false,
+        title: "a; title".to_owned(),
     };
     let got = PaneModes::parse(&replies[modes].lines[0]).unwrap();
     // The terminal may not have echoed the letter yet.

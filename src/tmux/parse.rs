@@ -36,7 +36,7 @@ pub const ACTIVITY_FORMAT: &str = "#{pid} #{session_id} #{window_activity} #{his
 /// The format that [`PaneModes::parse`] reads. The word in front tells it from the contents of a pane.
 pub const MODES_FORMAT: &str = "modes #{pane_width} #{pane_height} #{cursor_x} #{cursor_y} #{alternate_on} \
     #{keypad_cursor_flag} #{keypad_flag} #{mouse_standard_flag} #{mouse_all_flag} #{mouse_sgr_flag} \
-    #{mouse_button_flag} #{cursor_flag}";
+    #{mouse_button_flag} #{cursor_flag} #{insert_flag} #{q:host} #{q:pane_title}";
 
 /// What a new session consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub struct PaneRow {
 
 /// What an emulator has to know of a pane besides its contents.
 #[expect(clippy::struct_excessive_bools, reason = "independent modes of a terminal")]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaneModes {
     /// Columns.
     pub width: u16,
@@ -144,6 +144,10 @@ pub struct PaneModes {
     pub mouse_button: bool,
     /// The cursor is visible (mode 25).
     pub cursor_visible: bool,
+    /// Text moves on what is behind it (mode 4).
+    pub inserts: bool,
+    /// Title that the pane's program has set; empty for that of a new pane, the name of the host. Text of others.
+    pub title: String,
 }
 
 /// One session.
@@ -250,6 +254,11 @@ impl PaneModes {
             mouse_sgr: fields.flag("mouse_sgr_flag")?,
             mouse_button: fields.flag("mouse_button_flag")?,
             cursor_visible: fields.flag("cursor_flag")?,
+            inserts: fields.flag("insert_flag")?,
+            title: {
+                let (host, title) = (fields.name("host")?, fields.name("pane_title")?);
+                if title == host { String::new() } else { title }
+            },
         };
         fields.end()?;
         Ok(modes)
@@ -504,12 +513,22 @@ mod tests {
 
     #[test]
     fn pane_modes_are_read() {
-        let modes = PaneModes::parse(b"modes 80 24 80 6 1 0 1 0 1 0 0 1").unwrap();
+        let modes = PaneModes::parse(b"modes 80 24 80 6 1 0 1 0 1 0 0 1 0 box a\\ title").unwrap();
         assert_eq!((modes.width, modes.height, modes.cursor_x, modes.cursor_y), (80, 24, 80, 6));
         assert!(modes.alternate_on && !modes.cursor_keys && modes.keypad && !modes.mouse_standard);
         assert!(modes.mouse_all && !modes.mouse_sgr && !modes.mouse_button && modes.cursor_visible);
-        for row in ["", "80 24 5 6 1 0 1 0 1 0 0 1", "modes 80 24 5 6 1 0 1 0 1 0 0", "modes 80 24 5 6 2 0 1 0 1 0 0 1"]
-        {
+        assert_eq!((modes.inserts, modes.title.as_str()), (false, "a title"));
+        for (end, title) in [("box box", ""), ("box ", ""), (" ", ""), ("box box\\ 2", "box 2")] {
+            let row = format!("modes 80 24 80 6 1 0 1 0 1 0 0 1 1 {end}");
+            assert_eq!(PaneModes::parse(row.as_bytes()).unwrap().title, title, "{end:?}");
+        }
+        for row in [
+            "",
+            "80 24 5 6 1 0 1 0 1 0 0 1 0 h t",
+            "modes 80 24 5 6 1 0 1 0 1 0 0 1 0 h",
+            "modes 80 24 5 6 2 0 1 0 1 0 0 1 0 h t",
+            "modes 80 24 5 6 1 0 1 0 1 0 0 1 0 h t t",
+        ] {
             assert!(PaneModes::parse(row.as_bytes()).is_err(), "{row}");
         }
     }
@@ -568,7 +587,7 @@ mod tests {
             pane in damaged(b"41 $1 @2 %3 4242 0   80 24 0 0 100 0 0 0 0 1 1 1 na\\ me ti\\ tle".to_vec()),
             session in damaged(b"41 $1 2 1 1700000000 1 na\\ me".to_vec()),
             created in damaged(b"$1 @2 %3 4242 41 3.3a\n".to_vec()),
-            modes in damaged(b"modes 80 24 0 0 0 0 0 0 0 0 0 1".to_vec()),
+            modes in damaged(b"modes 80 24 0 0 0 0 0 0 0 0 0 1 0 host ti\\ tle".to_vec()),
         ) {
             for error in [
                 PaneRow::parse(&pane).err(),

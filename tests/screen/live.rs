@@ -10,7 +10,9 @@ fn a_stubborn_process_is_seen_on_its_way_to_kill() {
         text.contains("0 of 1 gone   KILL in") && text.contains("signalled HUP")
     });
     assert!(ends(&shell));
-    terminal.await_that("the end of the panel", |text| !text.contains("Stopping: shell"));
+    terminal.await_that("the receipt in its place", |text| {
+        text.contains("Receipt: shell") && !text.contains("Stopping: shell")
+    });
     terminal.await_text("stopped");
     terminal.key("q");
     terminal.await_text("prompt>");

@@ -459,6 +459,24 @@ fn an_agent_that_uses_all_of_the_screen() {
     pair.agree("E[Z");
 }
 
+/// What line editors and forms ask of a terminal by way of `tabs` and `tput`, and of older programs by hand.
+#[test]
+fn margins_tab_stops_and_insert_mode() {
+    let pair = Pair::start("env PS1='ready> ' ENV= sh -i", &[]);
+    pair.agree("ready>");
+    for (typed, wanted) in [
+        ("tabs -4; printf 'a\\tb\\tfour\\n'", "b   four"),
+        ("printf '\\033[20G\\033[Zback\\033[3G\\033H\\rx\\ttwo\\n'", "x two"),
+        ("tabs -8; printf 'a\\teight\\n'", "a       eight"),
+        ("printf 'behind\\r\\033[4h\\346\\250\\241before \\033[4l\\n'", "before behind"),
+        ("printf '\\033[2J\\033[3;10rhome'; tput csr 5 10; echo top", "top"),
+        ("printf '\\033[r\\033#8'; tput cup 4 0; echo aligned", "alignedE"),
+    ] {
+        pair.text(&format!("{typed}\r"));
+        pair.agree(wanted);
+    }
+}
+
 #[test]
 fn the_known_differences_are_there() {
     let pair = Pair::start("python3 agent.py", &[("agent.py", AGENT)]);

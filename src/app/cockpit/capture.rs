@@ -33,10 +33,15 @@ pub(super) fn paint(modes: &PaneModes, rows: &[Vec<u8>], lines: &[Vec<u8>]) -> S
         (modes.mouse_all, b"\x1b[?1003h"),
         (modes.mouse_sgr, b"\x1b[?1006h"),
         (!modes.cursor_visible, b"\x1b[?25l"),
+        (modes.inserts, b"\x1b[4h"),
     ] {
         if on {
             end.extend_from_slice(mode);
         }
+    }
+    if !modes.title.is_empty() {
+        let title: String = modes.title.chars().filter(|c| !c.is_control()).collect();
+        end.extend_from_slice(format!("\x1b]2;{title}\x07").as_bytes());
     }
     screen.process(&end);
     screen
@@ -118,6 +123,17 @@ mod tests {
         check(&["one", "two"], &["one", "two", "three"], &["one", "two"]);
         check(&["one", "two", "three"], &["two", "three"], &["one", "two", "three"]);
         check(&["one", "two"], &[], &["one", "two"]);
+    }
+
+    #[test]
+    fn the_title_is_that_of_the_program() {
+        for (title, expected) in
+            [("", ""), ("a; title \u{6a21}", "a; title \u{6a21}"), ("a\x1b[31m\x07b\u{9c}c", "a[31mbc")]
+        {
+            let modes = PaneModes { height: 4, width: 10, title: title.to_owned(), ..PaneModes::default() };
+            let screen = paint(&modes, &[], &[]);
+            assert_eq!((screen.title(), screen.lines().concat().as_str()), (expected, ""), "{title:?}");
+        }
     }
 
     #[test]

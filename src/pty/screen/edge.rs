@@ -1,11 +1,50 @@
-//! Text at the edge of the screen: wide characters that do not fit there, and text that does not wrap.
+//! Text at the edge of the screen: wide characters that do not fit there, text that does not wrap, and text that moves
+//! others there.
 //!
 //! Called by the screen in the place of the emulator, which wraps a wide character late and knows no other mode than
-//! wrapping. Never looks at sequences.
+//! wrapping and writing over. Never looks at sequences.
 
 use super::{Screen, cell, read};
 
 impl Screen {
+    /// Feeds text as the modes have it.
+    pub(super) fn feed_text(&mut self, bytes: &[u8]) {
+        if self.scanner.inserts() {
+            self.feed_inserted(bytes);
+        } else {
+            self.feed_unmoved(bytes);
+        }
+    }
+
+    fn feed_unmoved(&mut self, bytes: &[u8]) {
+        if self.scanner.cuts() { self.feed_cut(bytes) } else { self.feed_wide(bytes) }
+    }
+
+    /// Feeds text in insert mode (IRM): what is behind it in its row moves on. What wraps is written over the next row,
+    /// as in tmux.
+    pub(super) fn feed_inserted(&mut self, bytes: &[u8]) {
+        for chunk in bytes.utf8_chunks() {
+            let text = chunk.valid();
+            let mut chars = text.char_indices().peekable();
+            while let Some((at, c)) = chars.next() {
+                let next = chars.peek().copied();
+                let mut end = at + c.len_utf8();
+                let width = u16::from(cell::char_width_before(c, next.map(|(_, next)| next)));
+                if let (Some((_, next)), 2) = (next, width)
+                    && cell::changes_width(next)
+                {
+                    chars.next();
+                    end += next.len_utf8();
+                }
+                if !c.is_control() && width > 0 && width <= self.room() {
+                    self.parser.process(format!("\x1b[{width}@").as_bytes());
+                }
+                self.feed_unmoved(&text.as_bytes()[at..end]);
+            }
+            self.parser.process(chunk.invalid());
+        }
+    }
+
     /// Feeds text that may hold wide characters, and fills the last column where one does not fit there.
     pub(super) fn feed_wide(&mut self, bytes: &[u8]) {
         let cols = self.size.cols;

@@ -136,6 +136,10 @@ impl vt100::Callbacks for Events {
     }
 
     fn unhandled_osc(&mut self, screen: &mut vt100::Screen, params: &[&[u8]]) {
+        // The emulator knows no title that holds what parts parameters.
+        if let [b"0" | b"2", title @ ..] = params {
+            return self.set_window_title(screen, &title.join(&b';'));
+        }
         // OSC 8 ; parameters ; address: an address may hold what parts parameters.
         let is_kept = self.links.are_kept(screen.alternate_screen());
         if let ([b"8", _, address @ ..], true) = (params, is_kept) {

@@ -2,8 +2,8 @@
 //!
 //! Called by the screen. It follows the emulator's parser just far enough to know where sequences end. What
 //! it stops for: what the emulator does not report (erase scrollback, margins, reset), sequences it does not
-//! know but that can be said in ones it knows, line-drawing characters, wide characters, text that does not wrap,
-//! and control strings without an end, which it would store without a bound. Never changes a screen itself.
+//! know but that can be said in ones it knows, line-drawing characters, wide characters, text that does not wrap or
+//! is inserted, tabs while their stops are the program's own, and control strings without an end, which it would store without a bound. Never changes a screen itself.
 
 /// Longest control string (title, clipboard) that reaches the emulator. Base64 of the clipboard limit fits;
 /// what was cut here decodes to more than that limit and is refused there.
@@ -24,6 +24,10 @@ pub(super) enum Step {
     Lines,
     /// Text while nothing wraps (DECAWM is off): feed [`Scanner::translate`]d, and keep it in its row.
     Cut,
+    /// Text in insert mode (IRM): feed [`Scanner::translate`]d, each character where it moves the others on.
+    Insert,
+    /// A tab while the program has set stops of its own: go to the next one.
+    Tab,
     /// Bytes beyond the limit of a control string: drop.
     Drop,
 }
@@ -51,8 +55,18 @@ pub(super) enum Action {
     Say(&'static [u8]),
     /// Feed a cursor movement with a count.
     Move(u16, u8),
+    /// Go on so many tab stops.
+    Tab(u16),
     /// Go back so many tab stops.
     BackTab(u16),
+    /// A tab stop where the cursor is.
+    SetTab,
+    /// None where the cursor is.
+    ClearTab,
+    /// None at all.
+    ClearTabs,
+    /// Fill the screen with the letter E.
+    Align,
     /// A cursor that is about to wrap is not any more.
     LastColumn,
     /// Leave the alternate screen after erasing it.
@@ -100,6 +114,10 @@ pub(super) struct Scanner {
     shifted: bool,
     /// Text stays in its row.
     cuts: bool,
+    /// Text moves on what is behind it.
+    inserts: bool,
+    /// Tab stops are no longer those of the emulator.
+    own_tabs: bool,
     /// Blanks may have a colour; whether they do is known by the emulator.
     coloured: bool,
 }
@@ -107,7 +125,7 @@ pub(super) struct Scanner {
 impl Scanner {
     /// Returns whether the next byte is plain text or begins a sequence, and text is shown as it comes.
     pub(super) fn is_plain(&self) -> bool {
-        self.state == State::Ground && !self.draws_lines() && !self.cuts
+        self.state == State::Ground && !self.draws_lines() && !self.cuts && !self.inserts && !self.own_tabs
     }
 
     /// Returns whether the next byte is text or begins a sequence.
@@ -118,6 +136,16 @@ impl Scanner {
     /// Returns whether text stays in its row.
     pub(super) fn cuts(&self) -> bool {
         self.cuts
+    }
+
+    /// Returns whether text moves on what is behind it.
+    pub(super) fn inserts(&self) -> bool {
+        self.inserts
+    }
+
+    /// Leaves tab stops to the emulator again.
+    pub(super) fn forget_tabs(&mut self) {
+        self.own_tabs = false;
     }
 
     fn draws_lines(&self) -> bool {
@@ -136,12 +164,16 @@ impl Scanner {
             match self.state {
                 State::Ground => {
                     let rest = &bytes[at..];
-                    let text = &rest[..rest.iter().position(|byte| *byte == 0x1b).unwrap_or(rest.len())];
+                    let ends = |byte: &u8| *byte == 0x1b || (self.own_tabs && *byte == b'\t');
+                    let text = &rest[..rest.iter().position(ends).unwrap_or(rest.len())];
+                    if text.is_empty() && rest[0] == b'\t' {
+                        return if at > 0 { (at, Step::Feed(Action::None)) } else { (1, Step::Tab) };
+                    }
                     if let Some(step) = self.special_text(text) {
                         return if at > 0 { (at, Step::Feed(Action::None)) } else { (text.len(), step) };
                     }
                     at += text.len();
-                    if at < bytes.len() {
+                    if bytes.get(at) == Some(&0x1b) {
                         at += 1;
                         self.state = State::Escape;
                     }
@@ -178,6 +210,8 @@ impl Scanner {
     fn special_text(&self, text: &[u8]) -> Option<Step> {
         if text.is_empty() {
             None
+        } else if self.inserts {
+            Some(Step::Insert)
         } else if self.cuts {
             Some(Step::Cut)
         } else if self.draws_lines() {
@@ -227,6 +261,10 @@ impl Scanner {
                     b'D' => Action::Say(b"\n"),
                     b'E' => Action::Say(b"\r\n"),
                     b'M' => Action::ReverseIndex,
+                    b'H' => {
+                        self.own_tabs = true;
+                        Action::SetTab
+                    }
                     b'8' => {
                         self.coloured = true;
                         Action::None
@@ -243,7 +281,7 @@ impl Scanner {
         Action::None
     }
 
-    /// `ESC ( 0` designates line drawing as G0, `ESC ) 0` as G1; any other set counts as plain.
+    /// `ESC ( 0` designates line drawing as G0, `ESC ) 0` as G1; any other set counts as plain. `ESC # 8` is DECALN.
     fn designation_byte(&mut self, byte: u8) -> Action {
         match byte {
             0x20..=0x2f => self.intermediate = 0,
@@ -252,6 +290,7 @@ impl Scanner {
                 match self.intermediate {
                     b'(' => self.line_drawing[0] = byte == b'0',
                     b')' => self.line_drawing[1] = byte == b'0',
+                    b'#' if byte == b'8' => return Action::Align,
                     _ => {}
                 }
             }
@@ -273,11 +312,20 @@ impl Scanner {
                 // These may bring a colour, or another screen that has one.
                 self.coloured |= matches!(byte, b'm' | b'h' | b'l');
                 if let Some(parameters) = self.parameters.get(..self.len) {
-                    if matches!(byte, b'h' | b'l') && names_wrapping(parameters) {
+                    let wrapping = parameters.strip_prefix(b"?").is_some_and(|modes| names(modes, 7));
+                    if matches!(byte, b'h' | b'l') && wrapping {
                         self.cuts = byte == b'l';
                         return Action::LastColumn;
                     }
-                    return csi_action(byte, parameters);
+                    match (byte, parameters) {
+                        (b'h' | b'l', _) if names(parameters, 4) => self.inserts = byte == b'h',
+                        // DECSTR: of what it resets, this is kept here.
+                        (b'p', b"!") => self.inserts = false,
+                        _ => {}
+                    }
+                    let action = csi_action(byte, parameters);
+                    self.own_tabs |= matches!(action, Action::ClearTab | Action::ClearTabs);
+                    return action;
                 }
             }
             _ => {}
@@ -304,9 +352,10 @@ impl Scanner {
     }
 }
 
-/// Returns whether 7 (DECAWM) is among the private modes.
-fn names_wrapping(parameters: &[u8]) -> bool {
-    parameters.strip_prefix(b"?").is_some_and(|modes| modes.split(|byte| *byte == b';').any(|mode| number(mode) == 7))
+/// Returns whether a mode is among these: 4 is IRM, and of the private ones 7 is DECAWM.
+fn names(modes: &[u8], wanted: u16) -> bool {
+    let plain = modes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b';'));
+    plain && modes.split(|byte| *byte == b';').any(|mode| number(mode) == wanted)
 }
 
 /// DEC Special Graphics, 0x60 to 0x7e.
@@ -344,6 +393,9 @@ fn csi_action(last: u8, parameters: &[u8]) -> Action {
         (false, b'a') => Action::Move(first.max(1), b'C'),
         (false, b'e') => Action::Move(first.max(1), b'B'),
         (false, b'Z') => Action::BackTab(first.max(1)),
+        (false, b'I') => Action::Tab(first.max(1)),
+        (false, b'g') if first == 0 => Action::ClearTab,
+        (false, b'g') if first == 3 => Action::ClearTabs,
         (true, b'h') if lone && first == 1047 => Action::Say(b"\x1b[?47h"),
         (true, b'l') if lone && first == 1047 => Action::LeaveAlternate,
         (true, b'h') if lone && first == 1048 => Action::Say(b"\x1b7"),
@@ -433,6 +485,8 @@ mod tests {
             (b"\x1b[?1047h\x1b[?1047l", &[Action::Say(b"\x1b[?47h"), Action::LeaveAlternate]),
             (b"\x1b[?1049h\x1b[?25l", &[]),
             (b"\x1bc", &[Action::Reset]),
+            (b"\x1bH\x1b[g\x1b[3g\x1b[2I", &[Action::SetTab, Action::ClearTab, Action::ClearTabs, Action::Tab(2)]),
+            (b"\x1b#8\x1b#3", &[Action::Align]),
         ];
         for (bytes, expected) in cases {
             let expected: Vec<_> = expected.iter().map(|action| Step::Feed(*action)).collect();
@@ -450,6 +504,19 @@ mod tests {
         let mut scanner = Scanner::default();
         scanner.scan(b"\x1b)0");
         assert_eq!(scanner.translate(b"lq\x0elqk\x0fq"), "lq┌─┐q".as_bytes());
+    }
+
+    #[test]
+    fn text_in_insert_mode_and_tabs_between_own_stops_are_told_apart() {
+        assert_eq!(steps(b"a\tb\x1b[4hcd\x1b[4le\x1b[?4hf", 100), [Step::Insert]);
+        assert_eq!(
+            steps(b"\x1b[20;4hc\x1b[!pd\x1b[4he\x1bcf", 100),
+            [Step::Insert, Step::Insert, Step::Feed(Action::Reset)]
+        );
+        let own = [Step::Feed(Action::SetTab), Step::Tab, Step::Tab, Step::Feed(Action::Reset)];
+        for size in [1, 2, 100] {
+            assert_eq!(steps(b"\ta\x1bH\ta\tb\x1bc\tc", size), own, "by {size}");
+        }
     }
 
     #[test]

@@ -113,6 +113,45 @@ fn sequences_the_emulator_does_not_know_are_said_in_others() {
     assert_eq!(fed(1, 10, "main\x1b[?1047l!").lines(), ["main!"]);
 }
 
+#[test]
+fn margins_take_the_cursor_home() {
+    assert_eq!(fed(5, 10, "\x1b[4;4H\x1b[3;5rA").lines(), ["A", "", "", "", ""]);
+    assert_eq!(fed(5, 10, "\x1b[4;4H\x1b[?6h\x1b[3;5rA").lines(), ["", "", "A", "", ""], "of the margins (DECOM)");
+    assert_eq!(fed(5, 10, "\x1b[4;4H\x1b[3;5r\x1b[5;5H\x1b[rA").lines()[0], "A");
+}
+
+#[test]
+fn insert_mode_moves_on_what_is_behind() {
+    for (bytes, expected) in [
+        ("abc\r\x1b[4hxy\x1b[4lz", ["xyzbc", ""]),
+        ("abcdef\r\x1b[4hx", ["xabcde", ""]),
+        ("abcdef\r\x1b[4h中", ["中abcd", ""]),
+        ("abc\x1b[1;2H\x1b[4he\u{301}!", ["ae\u{301}!bc", ""]),
+        ("abcdef\x1b[4hgh", ["abcdef", "gh"]),
+        ("\r\nabc\x1b[1;6H\x1b[4hxyz", ["     x", "yzbc"]),
+        ("abcdef\x1b[1;5H\x1b[?7l\x1b[4hwxyz", ["abcdwz", ""]),
+        ("ab\r\x1b(0\x1b[4hqx", ["─│ab", ""]),
+    ] {
+        for size in [1, 3, 1000] {
+            let mut screen = screen(2, 6);
+            for piece in bytes.as_bytes().chunks(size) {
+                screen.process(piece);
+            }
+            assert_eq!(screen.take_notices(), []);
+            assert_eq!(screen.lines(), expected, "{bytes:?} by {size}");
+        }
+    }
+    assert_eq!(fed(1, 6, "abc\r\x1b[4h\u{2764}\u{fe0f}").lines(), ["\u{2764}\u{fe0f}abc"]);
+}
+
+#[test]
+fn the_alignment_test_fills_the_screen() {
+    let screen = fed(3, 4, "ab\x1b[31m\x1b[2;3r\x1b[?6h\x1b#8x");
+    assert_eq!(screen.lines(), ["xEEE", "EEEE", "EEEE"]);
+    assert_eq!(row_cells(&screen, 0, 0)[0].3.fg, Color::Indexed(1));
+    assert_eq!(row_cells(&screen, 0, 0)[1].3, CellStyle::default());
+}
+
 // ---- history ----
 
 /// What paints a screen paints it whole: cells, styles, cursor and modes.
@@ -393,6 +432,15 @@ fn sizes_are_clamped() {
 }
 
 // ---- notices and replies ----
+
+#[test]
+fn a_title_may_hold_semicolons() {
+    for (bytes, title) in
+        [("\x1b]2;a; b;c\x07", "a; b;c"), ("\x1b]0;x;\x1b\\", "x;"), ("\x1b]2;one\x07\x1b]2;\x07", "")]
+    {
+        assert_eq!(fed(1, 10, bytes).title(), title, "{bytes:?}");
+    }
+}
 
 #[test]
 fn only_attributes_and_status_are_answered() {

@@ -179,7 +179,9 @@ impl Turn<'_> {
 
     fn acted(&mut self, act: Act, session: Option<String>, name: &str, result: Result<Answer, AppError>) {
         self.model.acting.retain(|id| Some(id) != session.as_ref());
-        self.unwatch(session.as_ref());
+        // After a restart, what was launched is looked at.
+        let seen = if let Ok(Answer::Receipt(receipt)) = &result { Some(&**receipt) } else { None };
+        self.unwatch(session.as_ref(), seen);
         match result {
             Ok(Answer::Receipt(receipt)) => self.receipt(*receipt, name),
             Ok(Answer::Restarted { receipt, launched }) => {
@@ -202,7 +204,7 @@ impl Turn<'_> {
         }
     }
 
-    /// A clean receipt is a line; any other one is read until it is dismissed.
+    /// A clean receipt is a line, and what the panel of its stop becomes; any other one is read until it is dismissed.
     pub(super) fn receipt(&mut self, receipt: Receipt, name: &str) {
         if self.model.keep_receipt(&receipt) {
             let (tone, text) = receipt_line(&receipt, name);

@@ -18,12 +18,22 @@ pub(in super::super) struct Early {
     session: String,
     until: Instant,
     typed: Vec<Typed>,
+    /// What is typed goes to all that are marked as well.
+    broadcast: bool,
 }
 
 impl Turn<'_> {
     /// Waits for the terminal of the selected session.
     pub(super) fn wait_for_terminal(&mut self, session: &str) {
-        self.model.early = Some(Early { session: session.to_owned(), until: self.now + PATIENCE, typed: Vec::new() });
+        let (session, until) = (session.to_owned(), self.now + PATIENCE);
+        self.model.early = Some(Early { session, until, typed: Vec::new(), broadcast: false });
+    }
+
+    /// Has what waits for the terminal typed into all that are marked as well. Returns whether it is waited for.
+    pub(super) fn broadcast_early(&mut self) -> bool {
+        let Some(early) = &mut self.model.early else { return false };
+        early.broadcast = true;
+        true
     }
 
     /// Keeps what is typed for a terminal that is waited for; gives it back where none is. The key that leaves a terminal
@@ -51,8 +61,13 @@ impl Turn<'_> {
                 self.note(Tone::Warn, &format!("{name} has no terminal here: nobody has read what you typed"));
             }
             Some(_) => {
-                let typed = self.model.early.take().map(|early| early.typed).unwrap_or_default();
-                self.focus();
+                let (typed, broadcast) =
+                    self.model.early.take().map_or_else(Default::default, |early| (early.typed, early.broadcast));
+                if broadcast {
+                    self.broadcast()
+                } else {
+                    self.focus()
+                }
                 for typed in typed {
                     match typed {
                         Typed::Key(key) => self.type_key(&key),

@@ -329,7 +329,7 @@ impl Turn<'_> {
     /// A stop of ours is over.
     fn ended(&mut self, session: &String) {
         self.model.acting.retain(|id| id != session);
-        self.unwatch(Some(session));
+        self.unwatch(Some(session), None);
     }
 
     /// Opens the picker of tmux sessions.

@@ -113,11 +113,17 @@ impl Turn<'_> {
         }
     }
 
-    /// Ends the watch of a stop: its panel gives way to what was observed.
-    pub(super) fn unwatch(&mut self, session: Option<&String>) {
+    /// Ends the watch of a stop. Where its panel is open, a clean receipt takes its place, unless others follow that are
+    /// under way; any other one is read anyway.
+    pub(super) fn unwatch(&mut self, session: Option<&String>, receipt: Option<&Receipt>) {
         self.model.live.retain(|live| Some(&live.session) != session);
         let is_its = |overlay: &Overlay| matches!(overlay, Overlay::Reader(Reader { reading: Reading::Live(id), .. }) if Some(id) == session);
-        self.model.overlays.retain(|overlay| !is_its(overlay));
+        let Some(place) = self.model.overlays.iter().position(is_its) else { return };
+        self.model.overlays.remove(place);
+        if let Some(receipt) = receipt.filter(|receipt| receipt.is_clean() && self.model.live.is_empty()) {
+            let reading = Reading::Receipt(Box::new(receipt.clone()));
+            self.model.overlays.insert(place, Overlay::Reader(Reader { reading, scroll: 0 }));
+        }
     }
 
     /// Looks at the clock, and opens the panel of a stop that takes its time, where nothing else is in the way.

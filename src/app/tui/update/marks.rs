@@ -40,6 +40,11 @@ impl Turn<'_> {
             self.model.broadcast = true;
             let text = format!("what is typed goes to {} sessions until the terminal is left", others + 1);
             self.note(Tone::Bad, &text);
+        } else if self.broadcast_early() {
+            self.note(
+                Tone::Bad,
+                "the terminal is not there yet: what is typed waits, and then goes to all that are marked",
+            );
         }
     }
 
@@ -144,7 +149,10 @@ impl Turn<'_> {
             Event::Phase { session, phase: Phase::Failed, detail } if !self.model.news.knows(session) => {
                 (session, detail.clone().unwrap_or_else(|| "has failed".to_owned()))
             }
-            Event::Exited { session, .. } => return self.end(session),
+            // Of a session that somebody else holds, only the phase is heard.
+            Event::Exited { session, .. } | Event::Phase { session, phase: Phase::Exited, .. } => {
+                return self.end(session);
+            }
             Event::Launched { session, .. } => return self.model.news.begin(session),
             Event::Phase { .. }
             | Event::Verdict { .. }

@@ -83,6 +83,8 @@ impl Turn<'_> {
 
     fn wheel(&mut self, pane: Pane, by: isize) {
         match pane {
+            // Another session would take the keys away from whoever types.
+            Pane::List if self.model.focused || self.model.early.is_some() => {}
             Pane::List => self.step_session(by.signum()),
             Pane::Tree => self.step_process(by.signum()),
             Pane::Screen if let Some(history) = &mut self.model.history => history.step(by),

@@ -46,10 +46,19 @@ pub(super) fn title(
     }
 }
 
-/// Draws where one is, where one pane fills the screen.
+/// Draws where one is, where one pane fills the screen, and on the right what all sessions come to, as far as it fits.
 pub(super) fn crumb(model: &Model, area: Rect, buffer: &mut Buffer) {
-    let theme = &model.theme;
     let Some(mut row) = Row::new(buffer, area, 0) else { return };
+    place(model, &mut row);
+    let brief = list::brief(model, row.room().saturating_sub(3));
+    if !brief.is_empty() {
+        row.reserve(1);
+        row.right(row.room(), &brief, model.theme.dim());
+    }
+}
+
+fn place(model: &Model, row: &mut Row<'_>) {
+    let theme = &model.theme;
     let here = theme.accent().add_modifier(Modifier::BOLD);
     if model.broadcast {
         row.put(&format!(" BROADCAST to {} ", model.others().count() + 1), theme.alarm());
@@ -237,6 +246,24 @@ mod tests {
             let text = super::super::tests::text_of(&buffer);
             let name = text.split("/qwen-coder-32b").nth(1).unwrap_or_default();
             assert!(name.is_empty() || name.starts_with(' '), "{columns}: {text}");
+        }
+    }
+
+    /// Who wants somebody is told first, and nothing of it where it does not fit.
+    #[test]
+    fn what_all_sessions_come_to_is_told_as_far_as_it_fits() {
+        let bench = super::super::super::fixtures::Bench::full(60, 15);
+        for (columns, expected) in [
+            (60, " Sessions 8                1 wants you · 438% 23G · 22G GPU"),
+            (40, " Sessions 8      1 wants you · 438% 23G"),
+            (30, " Sessions 8       1 wants you"),
+            (20, " Sessions 8"),
+        ] {
+            let area = Rect::new(0, 0, columns, 1);
+            let mut buffer = Buffer::empty(area);
+            crumb(&bench.model, area, &mut buffer);
+            let text = super::super::tests::text_of(&buffer);
+            assert_eq!(text.trim_end(), expected, "{columns}");
         }
     }
 

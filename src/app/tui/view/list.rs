@@ -118,7 +118,6 @@ pub(super) fn count(model: &Model) -> String {
     }
 }
 
-/// Puts what all sessions use, and how many of them want a person, in front of how many there are, as far as it fits.
 /// Says how many sessions want somebody.
 pub(super) fn wanting(model: &Model) -> Option<String> {
     match model.sessions.rows().iter().filter(|row| model.wants(row)).count() {
@@ -128,22 +127,40 @@ pub(super) fn wanting(model: &Model) -> Option<String> {
     }
 }
 
+/// Returns how many sessions want a person and what all of them use, as far as it fits: whom they want first.
+pub(super) fn brief(model: &Model, room: u16) -> String {
+    if model.sessions.rows().is_empty() {
+        return String::new();
+    }
+    let mut said = String::new();
+    for part in wanting(model).into_iter().chain(used(model)) {
+        let more = if said.is_empty() { part } else { format!("{said} {DOT} {part}") };
+        if paint::width(&more) > room {
+            break;
+        }
+        said = more;
+    }
+    said
+}
+
+/// Returns what all sessions use of the processors and the memory, and of the GPUs' where that is known.
+fn used(model: &Model) -> impl Iterator<Item = String> + use<> {
+    let totals = Totals::of(model.sessions.rows().iter(), false);
+    let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
+    let gpu = totals.gpu_bytes.map(|bytes| format!("{} GPU", human::bytes(Some(bytes))));
+    [Some(used), gpu].into_iter().flatten()
+}
+
+/// Puts what all sessions use, and how many of them want a person, in front of how many there are, as far as it fits.
 fn totals(model: &Model, room: u16, count: &str) -> String {
     if count.is_empty() {
         return String::new();
     }
-    let totals = Totals::of(model.sessions.rows().iter(), false);
-    let used = [human::percent(totals.cpu_pct), human::bytes(totals.rss_bytes)].join(" ");
-    let gpu = totals.gpu_bytes.map(|bytes| format!("{} GPU", human::bytes(Some(bytes))));
     let wants = wanting(model);
     let said = |gpu_too: bool, wants_too: bool| {
-        let parts = [
-            wants.clone().filter(|_| wants_too),
-            Some(used.clone()),
-            gpu.clone().filter(|_| gpu_too),
-            Some(count.to_owned()),
-        ];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(&format!(" {DOT} "))
+        let used = used(model).take(if gpu_too { 2 } else { 1 });
+        let parts = wants.clone().filter(|_| wants_too).into_iter().chain(used).chain([count.to_owned()]);
+        parts.collect::<Vec<_>>().join(&format!(" {DOT} "))
     };
     let tries = [said(true, true), said(false, true)];
     let fits = |text: &String| paint::width(text) + LEAST_TITLE < room;

@@ -1,5 +1,7 @@
 //! Scroll positions: kept within what there is, and moved only as far as the selection asks for.
 
+use std::ops::Range;
+
 use super::super::model::{ListLine, Model, Overlay};
 use super::dialog::dialog;
 use super::layout::Layout;
@@ -27,8 +29,8 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
             _ if next(at).is_none() => lines.len(),
             _ => at + 1,
         };
-        let at = at.map(|at| if at <= 1 { 0..end(at) } else { at..end(at) });
-        model.list_top = follow(model.list_top, at, lines.len(), usize::from(area.body.height));
+        let range = at.map(|at| if at <= 1 { 0..end(at) } else { at..end(at) });
+        model.list_top = follow_line(model.list_top, range, at, lines.len(), usize::from(area.body.height));
     }
     if let Some(area) = layout.tree {
         let lines = model.tree.lines();
@@ -39,29 +41,39 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
     if let Some(overlay) = model.overlays.last() {
         let dialog = dialog(model, overlay);
         let (count, height) = (dialog.lines.len(), usize::from(dialog.body.height));
-        let selected = dialog.selected.map(|at| if at <= 1 { 0..at + 1 } else { at..at + 1 });
+        let at = dialog.selected;
+        let selected = at.map(|at| if at <= 1 { 0..at + 1 } else { at..at + 1 });
+        let choose = |top| follow_line(top, selected.clone(), at, count, height);
         match model.overlays.last_mut() {
-            Some(Overlay::Preview(p)) => p.scroll = follow(p.scroll, selected.filter(|_| p.follows), count, height),
+            Some(Overlay::Preview(p)) => {
+                p.scroll = follow(p.scroll, selected.clone().filter(|_| p.follows), count, height)
+            }
             Some(Overlay::Many(m)) => m.scroll = follow(m.scroll, None, count, height),
             Some(Overlay::Reader(r)) => r.scroll = follow(r.scroll, None, count, height),
             Some(Overlay::Help(h)) => h.scroll = follow(h.scroll, None, count, height),
             Some(Overlay::Quit(q)) => q.scroll = follow(q.scroll, None, count, height),
-            Some(Overlay::Palette(p)) => p.top = follow(p.top, selected, count, height),
+            Some(Overlay::Palette(p)) => p.top = choose(p.top),
             Some(Overlay::Form(f)) => {
                 // What is offered and what is wrong belong to their line.
-                let range = selected.map(|range| range.start..(range.start + super::form::rows(f, height)).min(count));
+                let range =
+                    selected.clone().map(|range| range.start..(range.start + super::form::rows(f, height)).min(count));
                 f.top = follow(f.top, range, count, height);
             }
-            Some(Overlay::Events(e)) => e.top = follow(e.top, selected, count, height),
-            Some(Overlay::Picker(p)) => p.top = follow(p.top, selected, count, height),
-            Some(Overlay::Launch(l)) => l.top = follow(l.top, selected, count, height),
+            Some(Overlay::Events(e)) => e.top = choose(e.top),
+            Some(Overlay::Picker(p)) => p.top = choose(p.top),
+            Some(Overlay::Launch(l)) => l.top = choose(l.top),
             Some(Overlay::Ask(_) | Overlay::Error(_)) | None => {}
         }
     }
 }
 
+/// As [`follow`]; where not all of the selection fits, its line `at` does.
+fn follow_line(top: usize, range: Option<Range<usize>>, at: Option<usize>, count: usize, height: usize) -> usize {
+    follow(follow(top, range, count, height), at.map(|at| at..at + 1), count, height)
+}
+
 /// Returns the first line that is shown: as before, unless the end or the selection asks for another.
-fn follow(top: usize, selected: Option<std::ops::Range<usize>>, count: usize, height: usize) -> usize {
+fn follow(top: usize, selected: Option<Range<usize>>, count: usize, height: usize) -> usize {
     let mut top = top.min(count.saturating_sub(height));
     if let Some(range) = selected {
         if range.end > top + height {
@@ -77,6 +89,19 @@ fn follow(top: usize, selected: Option<std::ops::Range<usize>>, count: usize, he
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_selected_line_shows_however_few_rows_there_are() {
+        for (range, at, height, expected) in [(0..2, 1, 1, 1), (0..2, 1, 2, 0), (0..9, 1, 3, 0), (4..9, 4, 3, 4)] {
+            assert_eq!(follow_line(0, Some(range.clone()), Some(at), 9, height), expected, "{range:?} {height}");
+        }
+        for rows in 2..=6 {
+            let mut bench = super::super::super::fixtures::Bench::full(40, rows);
+            let name = bench.model.current().map(|row| row.name[..8].to_owned()).unwrap_or_default();
+            let text = bench.draw();
+            assert!(text.contains(&name), "{rows}: {text}");
+        }
+    }
 
     #[test]
     fn only_the_selection_and_the_end_move_the_view() {

@@ -43,6 +43,22 @@ fn keys_and_pastes_go_to_the_selected_and_the_marked() {
     assert!(matches!(&effects[1], Effect::Broadcast { typed: Typed::Paste(text), .. } if text == "ls\n"));
 }
 
+/// What is typed before the terminal is there waits, and goes to all of them.
+#[test]
+fn it_waits_for_the_terminal_with_what_is_typed() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("j  g");
+    bench.model.observe(None);
+    assert_eq!(typed_into(&bench.press("Bx")), [""; 0]);
+    assert!(!bench.model.broadcast && bench.draw().contains("then goes to all that are marked"), "{}", bench.draw());
+    bench.look();
+    let all = ["serve-1a2b3c4d", "serve-00000002", "serve-00000003"];
+    assert_eq!(typed_into(&bench.send(UiEvent::Tick)), all);
+    assert!(bench.model.broadcast && bench.model.focused);
+    assert!(bench.draw().contains("what is typed goes to 3 sessions"), "{}", bench.draw());
+    assert_eq!(typed_into(&bench.press("y")), all);
+}
+
 #[test]
 fn it_is_off_by_default_and_needs_marks() {
     let mut bench = Bench::full(140, 40);

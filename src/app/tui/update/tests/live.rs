@@ -55,13 +55,41 @@ fn each_process_is_followed_and_the_time_until_kill_told() {
 }
 
 #[test]
-fn a_clean_end_closes_the_panel() {
+fn the_panel_ends_in_the_receipt() {
     let mut bench = Bench::full(80, 24);
     let effects = stopping(&mut bench);
     after(&mut bench, 400);
     assert_eq!(bench.model.context(), Context::Reader);
     bench.answer(&effects, Answer::Receipt(Box::new(fixtures::clean_receipt())));
-    assert_eq!((bench.model.context(), bench.model.live.len()), (Context::Panes, 0));
+    assert_eq!((bench.model.context(), bench.model.live.len()), (Context::Reader, 0));
+    let text = after(&mut bench, 60_000);
+    assert!(text.contains("Receipt: qwen-coder-32b") && !text.contains("Stopping:"), "{text}");
+    assert_eq!(bench.press("xH").len(), 0, "what is no key of it does nothing");
+    bench.press("<Esc>");
+    assert_eq!(bench.model.context(), Context::Panes);
+}
+
+#[test]
+fn without_its_panel_a_clean_receipt_is_a_line() {
+    let ways: [fn(&mut Bench); 3] = [
+        |_| {},
+        |bench| {
+            after(bench, 400);
+            bench.press("<Esc>");
+        },
+        |bench| {
+            bench.press("<Enter>");
+            after(bench, 400);
+        },
+    ];
+    for way in ways {
+        let mut bench = Bench::full(80, 24);
+        let effects = stopping(&mut bench);
+        way(&mut bench);
+        bench.answer(&effects, Answer::Receipt(Box::new(fixtures::clean_receipt())));
+        let text = after(&mut bench, 1_000);
+        assert!(bench.model.overlays.is_empty() && !text.contains("Receipt:"), "{text}");
+    }
 }
 
 #[test]

@@ -111,6 +111,24 @@ fn the_next_that_wants_somebody_is_found_in_the_order_of_the_list() {
     assert_eq!(bench.model.selected.as_deref(), Some("shell-0000000d"));
 }
 
+/// Of a session that another process launched, only the phase is heard; of our own ones both, in either order.
+#[test]
+fn an_end_is_told_once_however_it_is_heard() {
+    let session = || "serve-00000002".to_owned();
+    let exited = || Event::Exited { session: session(), exit_code: Some(0), signal: None, attempt: None };
+    let phase = || Event::Phase { session: session(), phase: Phase::Exited, detail: None };
+    for events in [vec![phase()], vec![exited()], vec![phase(), exited()], vec![exited(), phase()]] {
+        let mut bench = Bench::full(140, 40);
+        let mut told = Vec::new();
+        for event in events {
+            bench.send(UiEvent::Happened(event));
+            told.push(bench.model.attention.remove("serve-00000002"));
+        }
+        assert!(bench.model.news.has_ended("serve-00000002"));
+        assert_eq!(told.iter().flatten().collect::<Vec<_>>(), ["has ended"], "{told:?}");
+    }
+}
+
 #[test]
 fn what_we_stop_wants_nobody() {
     let mut bench = Bench::full(140, 40);

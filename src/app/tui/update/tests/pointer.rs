@@ -66,6 +66,18 @@ fn the_second_click_into_a_terminal_types_and_a_click_elsewhere_leaves() {
 }
 
 #[test]
+fn the_wheel_over_the_list_takes_no_keys_from_the_terminal() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("<Enter>");
+    let selected = bench.model.selected.clone();
+    in_pane(&mut bench, MouseEventKind::ScrollDown, Pane::List, 2);
+    assert!(bench.model.focused && bench.model.selected == selected);
+    bench.press("<C-\\>");
+    in_pane(&mut bench, MouseEventKind::ScrollDown, Pane::List, 2);
+    assert_ne!(bench.model.selected, selected);
+}
+
+#[test]
 fn the_wheel_scrolls_what_is_under_the_pointer() {
     let mut bench = Bench::full(140, 40);
     in_pane(&mut bench, MouseEventKind::ScrollUp, Pane::Screen, 2);
