@@ -47,7 +47,7 @@ fn what_is_no_file_is_no_record() {
     for (command, code) in [(&["ls"][..], 0), (&["orphans"], 0), (&["orphans", "--reap"], 3)] {
         let ran = rig.run(&[command, &["--json"]].concat());
         assert_eq!(ran.code, Some(code), "{ran:?}");
-        let answer: serde_json::Value = serde_json::from_str(&ran.text()).unwrap();
+        let answer: Value = serde_json::from_str(&ran.text()).unwrap();
         let quarantined = answer["quarantined"].as_array().unwrap();
         for place in &places {
             let row = quarantined.iter().find(|row| row["path"] == place.to_str().unwrap());
