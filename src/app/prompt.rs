@@ -59,7 +59,7 @@ mod tests {
     fn asks(text: &str) -> bool {
         let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_owned()).chain([String::new()]).collect();
         let row = text.lines().count().saturating_sub(1);
-        let col = text.lines().last().map_or(0, |line| line.width());
+        let col = text.lines().last().map_or(0, unicode_width::UnicodeWidthStr::width);
         let [row, col] = [row, col].map(|at| u16::try_from(at).unwrap_or(u16::MAX));
         question(&lines, (row, col)).is_some()
     }
