@@ -23,6 +23,12 @@ pub const FILE_MAX: u64 = 16 << 10;
 /// A bell this soon after typing answers it, as a shell's completion does (seconds).
 const ECHO_S: f64 = 2.0;
 
+/// What looks like a question is taken for one after so long without output (seconds).
+const QUIET_S: f64 = 2.0;
+
+/// Two looks at a log may tell of the same output so far apart (seconds).
+const SAME_S: f64 = 0.5;
+
 /// Above this much of one core a session is busy (percent).
 const BUSY_PCT: f64 = 80.0;
 
@@ -151,7 +157,7 @@ fn line(message: &str) -> Option<String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Want {
-    /// Its agent waits for a person.
+    /// Its agent waits for a person, or its screen looks so: a guess.
     Waiting,
     /// Its agent has finished.
     Done,
@@ -172,7 +178,7 @@ impl Want {
         }
     }
 
-    /// Tells whether nobody has said so.
+    /// Tells whether nobody ever says so.
     pub const fn is_guess(self) -> bool {
         matches!(self, Self::Bell | Self::Busy)
     }
@@ -193,7 +199,7 @@ impl Want {
 pub struct Attention {
     /// What for.
     pub state: Want,
-    /// What its agent says, in one masked and escaped line.
+    /// What its agent says, or the question on its screen, in one masked and escaped line.
     pub message: Option<String>,
     /// Seconds since it began.
     pub since_s: f64,
@@ -204,25 +210,46 @@ pub struct Attention {
 }
 
 impl Attention {
+    /// Returns what for in a word.
+    pub const fn name(&self) -> &'static str {
+        if self.is_prompt() { "asks" } else { self.state.name() }
+    }
+
     /// Returns the reason in one line.
     pub fn reason(&self) -> String {
         let unverified = if self.guess || self.verified { "" } else { " (unverified)" };
+        let words = if self.is_prompt() { "prompt (a guess)" } else { self.state.words() };
         match &self.message {
-            Some(message) => format!("{}{unverified}: {message}", self.state.words()),
-            None => format!("{}{unverified}", self.state.words()),
+            Some(message) => format!("{words}{unverified}: {message}"),
+            None => format!("{words}{unverified}"),
         }
     }
+
+    const fn is_prompt(&self) -> bool {
+        self.guess && matches!(self.state, Want::Waiting)
+    }
+}
+
+/// What it asks for, since when, and the question on its screen where that is all there is.
+struct Asks<'a> {
+    state: Want,
+    since: f64,
+    question: Option<&'a str>,
 }
 
 /// What is known of one session. All times are seconds on `CLOCK_BOOTTIME`.
 ///
-/// `hear`, `ring`, `observe` and `answer` take in what happened; `attention` says what follows from it, and `news`
+/// `hear`, `ring`, `look`, `observe` and `answer` take in what happened; `attention` says what follows from it, and `news`
 /// says it once.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
     note: Option<Note>,
     /// When the bell rang first since the last answer.
     bell: Option<f64>,
+    /// What it had printed last when its screen was looked at for a question.
+    looked: Option<f64>,
+    /// The question that was found there.
+    question: Option<String>,
     /// Since when it is busy.
     busy: Option<f64>,
     /// When it printed last.
@@ -248,6 +275,22 @@ impl Watch {
         is_first
     }
 
+    /// Takes in when it printed last. Tells whether its screen is to be looked at for a question: it is quiet since, and
+    /// nobody has looked.
+    pub fn is_quiet(&mut self, now: f64, printed: f64) -> bool {
+        if self.looked.is_some_and(|at| (at - printed).abs() < SAME_S) {
+            return false;
+        }
+        self.question = None;
+        now - printed >= QUIET_S
+    }
+
+    /// Takes in what its screen asks since it printed last.
+    pub fn look(&mut self, printed: f64, question: Option<&str>) {
+        self.looked = Some(printed);
+        self.question = question.and_then(line);
+    }
+
     /// Tells whether it may be guessed to be busy from how much of a core it uses: if so, it matters when it printed
     /// last.
     pub fn may_be_busy(cpu_pct: Option<f64>) -> bool {
@@ -269,7 +312,7 @@ impl Watch {
 
     /// Takes in that somebody typed into it, and when they began to. Returns whether it had asked for attention.
     pub fn answer(&mut self, at: f64) -> bool {
-        let asked = self.want(at).is_some_and(|(_, since)| since <= at);
+        let asked = self.want(at).is_some_and(|asks| asks.since <= at);
         self.answered = Some(self.answered.map_or(at, |before| before.max(at)));
         asked
     }
@@ -281,20 +324,21 @@ impl Watch {
 
     /// Returns what it asks attention for.
     pub fn attention(&self, now: f64) -> Option<Attention> {
-        let (state, since) = self.want(now)?;
-        let note = self.note.as_ref().filter(|_| !state.is_guess());
+        let Asks { state, since, question } = self.want(now)?;
+        let guess = state.is_guess() || question.is_some();
+        let note = self.note.as_ref().filter(|_| !guess);
         Some(Attention {
             state,
-            message: note.and_then(|note| note.message.clone()),
+            message: question.map(str::to_owned).or_else(|| note.and_then(|note| note.message.clone())),
             since_s: ((now - since).max(0.0) * 1000.0).round() / 1000.0,
             verified: note.is_some_and(|note| note.verified),
-            guess: state.is_guess(),
+            guess,
         })
     }
 
     /// Returns what it asks attention for if that was not said before, and began after `since`.
     pub fn news(&mut self, now: f64, since: f64) -> Option<Attention> {
-        let want = self.want(now).map(|(want, at)| (want, at.to_bits()));
+        let want = self.want(now).map(|asks| (asks.state, asks.since.to_bits()));
         if want == self.told {
             return None;
         }
@@ -303,20 +347,24 @@ impl Watch {
         self.attention(now).filter(|_| f64::from_bits(at) >= since)
     }
 
-    fn want(&self, now: f64) -> Option<(Want, f64)> {
+    fn want(&self, now: f64) -> Option<Asks<'_>> {
+        let asks = |state, since| Some(Asks { state, since, question: None });
         let said = self.note.as_ref().filter(|note| self.answered.is_none_or(|at| note.at > at));
         match said.map(|note| (note.state, note.at)) {
-            Some((Says::Waiting, at)) => return Some((Want::Waiting, at)),
-            Some((Says::Done, at)) => return Some((Want::Done, at)),
+            Some((Says::Waiting, at)) => return asks(Want::Waiting, at),
+            Some((Says::Done, at)) => return asks(Want::Done, at),
             Some((Says::Working, _)) | None => {}
         }
+        if let (Some(at), Some(question)) = (self.looked.filter(|at| !self.is_answered_since(*at)), &self.question) {
+            return Some(Asks { state: Want::Waiting, since: at, question: Some(question) });
+        }
         if let Some(at) = self.bell.filter(|at| !self.is_answered_since(*at)) {
-            return Some((Want::Bell, at));
+            return asks(Want::Bell, at);
         }
         let busy = self.busy?;
         let word = [self.printed, self.answered, self.note.as_ref().map(|note| note.at)].into_iter().flatten();
         let due = word.fold(busy, f64::max) + BUSY_S;
-        (now >= due).then_some((Want::Busy, due))
+        if now >= due { asks(Want::Busy, due) } else { None }
     }
 
     /// Tells whether something since this moment has answered it: typing, or a note.
@@ -393,6 +441,34 @@ mod tests {
         assert_eq!(want(&watch, 15.0), Some(Want::Bell));
         watch.answer(16.0);
         assert_eq!(want(&watch, 16.0), None);
+    }
+
+    #[test]
+    fn a_question_on_a_quiet_screen_is_a_guess_until_it_is_answered() {
+        let mut watch = Watch::default();
+        assert!(!watch.is_quiet(11.9, 10.0) && watch.is_quiet(12.0, 10.0));
+        watch.look(10.0, Some("Password for sk-abcdefghijklmnopqrstuvwx:"));
+        assert!(!watch.is_quiet(13.0, 10.001), "it was looked at");
+        let asks = watch.attention(13.0).unwrap();
+        assert_eq!((asks.state, asks.guess, asks.verified, asks.name()), (Want::Waiting, true, false, "asks"));
+        assert!(asks.reason().starts_with("prompt (a guess): Password for"), "{}", asks.reason());
+        assert!(!asks.reason().contains("ghijkl"), "secrets are masked: {}", asks.reason());
+        assert!(watch.news(13.0, 0.0).is_some() && watch.news(14.0, 0.0).is_none(), "it is told once");
+        watch.ring(13.0);
+        assert_eq!(want(&watch, 13.0), Some(Want::Waiting), "it says more than a bell");
+        watch.answer(14.0);
+        assert_eq!(want(&watch, 14.0), None);
+        // Output that goes on clears it, and so does a note.
+        assert!(watch.is_quiet(22.0, 20.0));
+        watch.look(20.0, Some("[y/N]"));
+        assert_eq!(want(&watch, 22.0), Some(Want::Waiting));
+        assert!(!watch.is_quiet(23.0, 22.9));
+        assert_eq!(want(&watch, 23.0), None);
+        watch.look(22.9, Some("[y/N]"));
+        watch.hear(Some(note(Says::Working, 24.0)));
+        assert_eq!(want(&watch, 24.0), None);
+        watch.look(30.0, None);
+        assert_eq!(want(&watch, 33.0), None);
     }
 
     #[test]

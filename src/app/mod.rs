@@ -24,6 +24,7 @@ pub mod paths;
 pub mod phase;
 mod plain;
 mod preview;
+pub mod prompt;
 mod report;
 pub mod runtime;
 pub mod schema;

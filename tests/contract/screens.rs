@@ -161,6 +161,33 @@ fn a_bell_asks_for_attention() {
     assert_eq!((&event["session"], &event["reason"]), (&json!(session), &json!("bell (a guess)")));
 }
 
+/// What looks like a question on a quiet screen is a guess, until somebody types; a server asks nobody.
+#[test]
+fn a_question_asks_for_attention() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    batch.ok(json!({"cmd": "subscribe"}));
+    let asks = |batch: &mut Batch, session: &str| {
+        let rows = batch.ok(json!({"cmd": "list"}))["sessions"].as_array().cloned().unwrap_or_default();
+        rows.into_iter().find(|row| row["session"] == session).map(|row| row["attention"].clone()).unwrap()
+    };
+    let ask = "printf 'Continue? [y/N] '; read answer; echo went on; sleep 3600";
+    batch.launch(json!({"command": ask, "kind": "serve", "host": "pty"}));
+    for host in HOSTS {
+        let session = batch.launch(json!({"command": ask, "kind": "agent", "host": host}));
+        let event: Value =
+            batch.event("attention", |event| event["event"] == "attention" && event["session"] == session);
+        let reason = "prompt (a guess): Continue? [y/N]";
+        assert_eq!((&event["session"], &event["reason"]), (&json!(session), &json!(reason)), "{host}");
+        assert_eq!(event["state"], "waiting");
+        let attention = asks(&mut batch, &session);
+        assert_eq!((&attention["state"], &attention["guess"]), (&json!("waiting"), &json!(true)), "{attention}");
+        batch.ok(json!({"cmd": "send", "session": session, "text": "y", "keys": ["Enter"]}));
+        batch.expect_output(&session, "went on");
+        assert_eq!(asks(&mut batch, &session), Value::Null);
+    }
+}
+
 /// What a server printed before it failed is on its screen, whole, and not one line above it.
 #[test]
 fn a_fast_failure_keeps_its_text() {

@@ -20,16 +20,19 @@ use super::hosts::server_of;
 use super::session::{Session, State};
 use super::{Inner, Runtime};
 use crate::app::attention::{Answered, Attention, FILE_MAX, Note, Noted, NotifyRequest, Watch};
-use crate::app::contract::Phase;
+use crate::app::contract::{Kind, Phase};
 use crate::app::error::AppError;
 use crate::app::event::Event;
 use crate::app::notify::note;
+use crate::app::prompt;
 use crate::lifecycle::clock::{boottime, timespec};
 use crate::lifecycle::store::write_json;
 use crate::lifecycle::tether::TmuxRecord;
 
 /// Time between two looks where nothing is heard.
 const TICK: Duration = Duration::from_secs(1);
+/// So long after the start of this run no screen is looked at for a question (seconds).
+const YOUNG_S: f64 = 2.0;
 /// How long a bell waits for its session to be known, in seconds: a launch takes less.
 const EARLY_S: f64 = 60.0;
 
@@ -100,8 +103,10 @@ impl Inner {
 
     fn attend_to(&self, session: &Session, note: Option<Note>, seen: Option<f64>) {
         let cpu = session.state().cpu_pct();
-        let printed = Watch::may_be_busy(cpu).then(|| self.printed_at(session)).flatten();
+        let printed = self.printed_at(session);
         let now = boottime();
+        self.look_for_question(session, printed);
+        let printed = printed.filter(|_| Watch::may_be_busy(cpu));
         let (news, answer) = {
             let mut state = session.state();
             let over = state.settled || state.phase().0.is_over();
@@ -125,6 +130,24 @@ impl Inner {
         if let Some(attention) = news {
             let (session, reason) = (session.id.clone(), attention.reason());
             self.publish(Event::Attention { session, reason, state: Some(attention.state) });
+        }
+    }
+
+    /// Looks at the screen of a session that has gone quiet, once, for a question to a person.
+    fn look_for_question(&self, session: &Session, printed: Option<f64>) {
+        let (true, Some(printed)) = (matches!(session.kind, Kind::Agent | Kind::Shell), printed) else { return };
+        let now = boottime();
+        // Whoever asks only one thing of us does not wait for this.
+        let is_young = now - self.began < YOUNG_S;
+        let is_due = {
+            let mut state = session.state();
+            let over = state.settled || state.phase().0.is_over();
+            state.attention.is_quiet(now, printed) && !over
+        };
+        if is_due && !is_young {
+            let shown = self.screen(&session.id, 0).ok();
+            let question = shown.as_ref().and_then(|shown| prompt::question(&shown.lines, shown.cursor));
+            session.state().attention.look(printed, question);
         }
     }
 

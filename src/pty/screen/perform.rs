@@ -54,7 +54,7 @@ impl Screen {
             Action::Say(bytes) => self.parser.process(bytes),
             Action::Move(count, last) => self.parser.process(format!("\x1b[{count}{}", char::from(last)).as_bytes()),
             Action::Tab(count) => self.tab(count),
-            Action::BackTab(count) => self.to_column(self.tabs.before(col.min(self.size.cols - 1), count)),
+            Action::BackTab(count) => self.go_to(self.tabs.before(col.min(self.size.cols - 1), count)),
             Action::SetTab => self.tabs.set(col, self.size.cols),
             Action::ClearTab => self.tabs.clear(col, self.size.cols),
             Action::ClearTabs => self.tabs.clear_all(),

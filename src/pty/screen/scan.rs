@@ -103,6 +103,7 @@ enum State {
 }
 
 /// The state of the scanner between calls.
+#[expect(clippy::struct_excessive_bools, reason = "each is one independent mode of the text")]
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scanner {
     state: State,

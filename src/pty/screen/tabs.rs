@@ -54,7 +54,7 @@ impl Tabs {
     /// Returns what sets these stops on another screen; it moves the cursor.
     pub(super) fn sequences(&self) -> String {
         let Some(stops) = &self.0 else { return String::new() };
-        let set: String = stops.iter().map(|stop| format!("\x1b[{}G\x1bH", stop + 1)).collect();
+        let set: String = stops.iter().fold(String::new(), |set, stop| format!("{set}\x1b[{}G\x1bH", stop + 1));
         format!("\x1b[3g{set}")
     }
 
@@ -67,10 +67,10 @@ impl Screen {
     /// Goes on so many tab stops.
     pub(super) fn tab(&mut self, count: u16) {
         let (_, col) = self.emulator().cursor_position();
-        self.to_column(self.tabs.after(col.min(self.size.cols - 1), count, self.size.cols));
+        self.go_to(self.tabs.after(col.min(self.size.cols - 1), count, self.size.cols));
     }
 
-    pub(super) fn to_column(&mut self, col: u16) {
+    pub(super) fn go_to(&mut self, col: u16) {
         self.parser.process(format!("\x1b[{}G", col + 1).as_bytes());
     }
 

@@ -64,9 +64,9 @@ impl Turn<'_> {
                 let (typed, broadcast) =
                     self.model.early.take().map_or_else(Default::default, |early| (early.typed, early.broadcast));
                 if broadcast {
-                    self.broadcast()
+                    self.broadcast();
                 } else {
-                    self.focus()
+                    self.focus();
                 }
                 for typed in typed {
                     match typed {

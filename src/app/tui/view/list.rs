@@ -391,10 +391,9 @@ pub(super) fn state(model: &Model, session: &SessionRow) -> (String, Tone) {
         (_, verdict @ (VerdictKind::Foreign | VerdictKind::Unverifiable)) => {
             (verdict.name().to_owned(), verdict_tone(verdict))
         }
-        (Phase::Running, VerdictKind::Owned | VerdictKind::Gone) if let Some(asks) = &session.attention => (
-            if asks.guess { format!("{} (guess)", asks.state.name()) } else { asks.state.name().to_owned() },
-            Tone::Warn,
-        ),
+        (Phase::Running, VerdictKind::Owned | VerdictKind::Gone) if let Some(asks) = &session.attention => {
+            (if asks.guess { format!("{} (guess)", asks.name()) } else { asks.state.name().to_owned() }, Tone::Warn)
+        }
         // The number comes first: where there is little room it stays.
         (phase, VerdictKind::Owned | VerdictKind::Gone) => match session.progress_pct {
             Some(percent) => (format!("{percent:.0}% {}", phase.name()), tone),

@@ -46,7 +46,7 @@ pub(in super::super) fn settle(model: &mut Model, layout: &Layout) {
         let choose = |top| follow_line(top, selected.clone(), at, count, height);
         match model.overlays.last_mut() {
             Some(Overlay::Preview(p)) => {
-                p.scroll = follow(p.scroll, selected.clone().filter(|_| p.follows), count, height)
+                p.scroll = follow(p.scroll, selected.clone().filter(|_| p.follows), count, height);
             }
             Some(Overlay::Many(m)) => m.scroll = follow(m.scroll, None, count, height),
             Some(Overlay::Reader(r)) => r.scroll = follow(r.scroll, None, count, height),

@@ -143,11 +143,15 @@ fn what_asks_is_marked_with_a_word_until_it_is_answered() {
         bench.send(UiEvent::Sessions(rows.clone()));
         assert!(bench.draw().contains(word), "{word}: {}", bench.draw());
     }
+    let row = rows.iter_mut().find(|row| row.phase == Phase::Running).expect("one that runs");
+    row.attention = Some(Attention { guess: true, ..asks(Want::Waiting) });
+    bench.send(UiEvent::Sessions(rows.clone()));
+    assert!(bench.draw().contains("! asks (guess)"), "{}", bench.draw());
     for row in &mut rows {
         row.attention = None;
     }
     bench.send(UiEvent::Sessions(rows));
-    assert!(!bench.draw().contains("! busy"), "{}", bench.draw());
+    assert!(!bench.draw().contains("! asks"), "{}", bench.draw());
 }
 
 #[test]
