@@ -179,7 +179,7 @@ fn program(words: &[String], intent: &Intent<'_>, served: &Served) -> Option<Fin
 fn file(intent: &Intent<'_>, served: &Served, sure: bool) -> Option<Finding> {
     // A shell may be elsewhere by the time that it runs the server.
     let absolute = served.model.as_deref().is_some_and(|model| model.starts_with('/'));
-    let file = if sure || absolute { model_file(served, intent.cwd) } else { File::Unknown };
+    let file = if sure || absolute { model_file(served, Some(intent.cwd)) } else { File::Unknown };
     let broken = matches!(file, File::Faulty(_));
     let diagnosis = diagnose(&Evidence { file, ..evidence(intent.command, Some(served)) })?;
     let why = way_out(&diagnosis, None);
