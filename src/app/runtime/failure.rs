@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::io::BufReader;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use super::probe::holder;
+use super::preflight::may_have_met;
+use super::probe::in_words;
 use super::serving::Serving;
 use super::session::Session;
 use crate::app::contract::{HostKind, Phase};
 use crate::app::phase::{Evidence, Fault, File, Holder, Served, Server, diagnose, read_gguf, stays};
 use crate::lifecycle::clock::wall;
-use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
+use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_at, owner_of_port};
 use crate::lifecycle::tether::ExitRecord;
 use crate::text;
 
@@ -60,7 +61,10 @@ impl Inner {
         #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
         let recent = exit.is_none_or(|exit| wall() - exit.at as f64 <= RECENT_S);
         let port = served.and_then(Served::port).filter(|_| recent);
-        let holder = port.map_or(Holder::Unknown, |port| self.holder_of(&session.id, port));
+        let holder = port.map_or(Holder::Unknown, |port| {
+            let may_have_met = |held| served.is_none_or(|served| may_have_met(served, held));
+            self.holder_of(&session.id, port, may_have_met)
+        });
         let free_port = match holder {
             Holder::Other(_) => port.and_then(|port| self.free_port(port)),
             Holder::Unknown | Holder::Nobody => None,
@@ -121,11 +125,12 @@ impl Inner {
         seen
     }
 
-    pub(super) fn holder_of(&self, own: &str, port: u16) -> Holder {
+    /// Returns who but the session itself listens on a port, at an address that `is_meant`.
+    pub(super) fn holder_of(&self, own: &str, port: u16, is_meant: impl Fn(IpAddr) -> bool) -> Holder {
         if self.inspector.kind() != InspectorKind::Procfs {
             return Holder::Unknown;
         }
-        let owner = owner_of_port(&self.inspector, port);
+        let owner = owner_at(&self.inspector, port, is_meant);
         let holds = |session: &Arc<Session>| {
             let state = session.state();
             state.sample.rows.keys().any(|member| owner == PortOwner::Process(member.pid))
@@ -138,7 +143,7 @@ impl Inner {
                 let name = text::escape(&other.state().tether.name).into_owned();
                 Holder::Other(format!("session {name} ({})", other.id))
             }
-            None => holder(&self.inspector, port).map_or(Holder::Nobody, Holder::Other),
+            None => in_words(&self.inspector, owner).map_or(Holder::Nobody, Holder::Other),
         }
     }
 
