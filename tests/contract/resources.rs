@@ -170,15 +170,15 @@ fn a_container_that_outlives_its_client_is_in_the_receipt() {
     ];
     let config = rig.write("c.toml", &recipes.concat());
     let mut batch = batch(&rig, &["--config", config.to_str().unwrap()]);
-    let mut stop = |name: &str, port: u16| {
+    let stop = |batch: &mut Batch, name: &str, port: u16| {
         let session = batch.launch(json!({"recipe": name}));
         batch.expect_output(&session, "up");
         until("it listens", || listens(port));
         batch.ok(json!({"cmd": "stop", "session": session}))
     };
-    let receipt = stop("good", ports[0]);
+    let receipt = stop(&mut batch, "good", ports[0]);
     assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
-    let receipt = stop("bad", ports[1]);
+    let receipt = stop(&mut batch, "bad", ports[1]);
     assert_eq!(receipt["dead"], json!(null), "the client is, its work is not: {receipt}");
     let held = &receipt["still_held"][0];
     assert_eq!(held["port"], json!(ports[1]), "{receipt}");
@@ -192,13 +192,17 @@ fn a_container_that_outlives_its_client_is_in_the_receipt() {
         checks["checks"].as_array().unwrap().iter().find(|check| check["name"] == "containers").cloned()
     };
     let left = containers().unwrap();
+    // Another stop of the same session leaves another receipt, and no other container.
+    let again = batch.ok(json!({"cmd": "stop", "session": receipt["session"]}));
+    assert_eq!(again["still_held"][0]["port"], json!(ports[1]), "{again}");
+    assert_eq!(containers().unwrap()["detail"], left["detail"], "{again}");
     let detail = left["detail"].as_str().unwrap();
     assert!(detail.starts_with(&format!("one, on port {}, which is held by process", ports[1])), "{left}");
     assert!(left["way_out"].as_str().unwrap().contains("end it with `docker stop bad`"), "{left}");
     fs::remove_file(rig.path("containers").join(ports[1].to_string())).unwrap();
     until("it is gone", || !listens(ports[1]));
     assert_eq!(containers(), None);
-    let receipt = stop("told", ports[2]);
+    let receipt = stop(&mut batch, "told", ports[2]);
     assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
     assert_eq!(batch.finish(), Some(3));
 }

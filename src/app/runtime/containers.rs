@@ -1,7 +1,7 @@
 //! Sessions whose command starts a container: the client is theirs, the container is not, so that a stop looks
 //! whether it went with its client.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -97,14 +97,15 @@ impl Inner {
         let live = self.all().into_iter().filter(|session| !session.phase().0.is_over());
         let taken: Vec<u16> =
             live.filter_map(|session| self.container_of(&session)).flat_map(|one| one.ports).collect();
-        let lives = |receipt: &&Receipt| lives_elsewhere(receipt) && self.still_holds(receipt, &taken).is_some();
-        let mut found = recent.filter(lives).peekable();
-        let first = *found.peek()?;
-        let held = self.still_holds(first, &taken)?;
+        let left = recent.filter(|receipt| lives_elsewhere(receipt));
+        let found: Vec<(&Receipt, &StillHeld)> =
+            left.filter_map(|receipt| Some((receipt, self.still_holds(receipt, &taken)?))).collect();
+        let (first, held) = *found.first()?;
         let port = held.port.unwrap_or_default();
         let what =
             format!("port {port}, which is held by {}: {} is stopped, what it started is not", held.by, first.session);
-        let count = found.count();
+        // A session that was stopped twice has left one.
+        let count = found.iter().map(|(_, held)| (held.port, &held.by)).collect::<BTreeSet<_>>().len();
         let detail = if count > 1 { format!("{count}, for example on {what}") } else { format!("one, on {what}") };
         Some(warn("containers", detail, first.notes.first().map_or("", String::as_str)))
     }
