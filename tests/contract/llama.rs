@@ -221,6 +221,9 @@ fn models_are_fetched_from_a_hub_or_not() {
     batch.finish();
 }
 
+/// A command, what it finds in its environment, and what is said of it.
+type HubCase<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
 /// Another server, which says nothing at all: what the hub answers is its cause only where nothing else can be.
 #[test]
 fn a_hub_is_not_blamed_for_what_is_kept_or_was_asked_with_a_token_that_nobody_knows() {
@@ -235,7 +238,7 @@ fn a_hub_is_not_blamed_for_what_is_kept_or_was_asked_with_a_token_that_nobody_kn
     let mut batch = place.rig.batch();
     let url = format!("http://127.0.0.1:{hub_port}");
     // All at once, for they take their time.
-    let mut check = |cases: &[(&str, &[(&str, &str)], &str)]| {
+    let mut check = |cases: &[HubCase<'_>]| {
         let launched: Vec<String> = cases
             .iter()
             .map(|(line, more, _)| {

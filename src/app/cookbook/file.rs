@@ -134,12 +134,16 @@ impl StateFile {
         let (mut held, mut taken) = (Vec::new(), BTreeSet::new());
         for path in [beside(&self.path), beside(&target), target] {
             let is_new = fs::metadata(&path).map_or(true, |found| taken.insert((found.dev(), found.ino())));
-            held.extend(if is_new { lock(&path, patience).map_err(|error| self.refused(&path, error))? } else { None });
+            held.extend(if is_new {
+                lock(&path, patience).map_err(|error| self.refused(&path, &error))?
+            } else {
+                None
+            });
         }
         Ok(held)
     }
 
-    fn refused(&self, lock: &Path, error: io::Error) -> Unwritable {
+    fn refused(&self, lock: &Path, error: &io::Error) -> Unwritable {
         if error.kind() != io::ErrorKind::WouldBlock {
             return Unwritable::Unusable(self.named(&error.to_string()));
         }

@@ -252,12 +252,11 @@ const BEGUN_S: f64 = 3.0;
 
 /// Tells whether a run came as far as asking a hub. `options` is what the program says of them, where it was asked.
 pub fn came_to_the_hub(server: Server, run: &Run, options: &Options) -> bool {
-    match server {
-        Server::LlamaServer => *options == Options::Taken,
-        // What it printed and nobody understands may be the reason.
-        _ if run.printed => run.began,
-        _ => run.seconds >= BEGUN_S,
+    if server == Server::LlamaServer {
+        return *options == Options::Taken;
     }
+    // What it printed and nobody understands may be the reason.
+    if run.printed { run.began } else { run.seconds >= BEGUN_S }
 }
 
 /// Returns the limit of an address space where it may have been too small for a model of so many bytes.
