@@ -221,6 +221,9 @@ fn models_are_fetched_from_a_hub_or_not() {
     batch.finish();
 }
 
+/// A command, what it finds in its environment, and what is said of it.
+type HubCase<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
+
 /// Another server, which says nothing at all: what the hub answers is its cause only where nothing else can be.
 #[test]
 fn a_hub_is_not_blamed_for_what_is_kept_or_was_asked_with_a_token_that_nobody_knows() {
@@ -228,33 +231,55 @@ fn a_hub_is_not_blamed_for_what_is_kept_or_was_asked_with_a_token_that_nobody_kn
     place.model("tiny.gguf", &[]);
     let hub_port = free_port();
     let hub = Hub::start(&place, hub_port);
-    place.rig.executable("work/vllm", "#!/bin/sh\nexit 1\n");
+    // Imports take their time.
+    place.rig.executable("work/vllm", "#!/bin/sh\nsleep ${NAP:-4.2}\nexit 1\n");
     let cache = place.rig.path("cache");
     std::fs::create_dir_all(cache.join("hub/models--org--gated-kept/snapshots/a")).unwrap();
     let mut batch = place.rig.batch();
-    let mut check = |line: &str, more: &[(&str, &str)], expected: &str| {
-        let mut env = json!({"HF_ENDPOINT": format!("http://127.0.0.1:{hub_port}"), "HF_HOME": cache});
-        for (name, value) in more {
-            env[*name] = json!(value);
+    let url = format!("http://127.0.0.1:{hub_port}");
+    // All at once, for they take their time.
+    let mut check = |cases: &[HubCase<'_>]| {
+        let launched: Vec<String> = cases
+            .iter()
+            .map(|(line, more, _)| {
+                let mut env = json!({"HF_ENDPOINT": url, "HF_HOME": cache});
+                for (name, value) in *more {
+                    env[*name] = json!(value);
+                }
+                batch.launch(json!({"command": line, "kind": "serve", "host": "pty", "env": env}))
+            })
+            .collect();
+        for (session, (line, more, expected)) in launched.iter().zip(cases) {
+            batch.err(ready(session));
+            let row = row(&mut batch, session);
+            let detail = row["detail"].as_str().unwrap();
+            assert!(detail.starts_with(&format!("exit status 1: {expected}")), "{line} {more:?}: {row}");
         }
-        let session = batch.launch(json!({"command": line, "kind": "serve", "host": "pty", "env": env}));
-        batch.err(ready(&session));
-        let row = row(&mut batch, &session);
-        let detail = row["detail"].as_str().unwrap();
-        assert!(detail.starts_with(&format!("exit status 1: {expected}")), "{line} {more:?}: {row}");
     };
     let gated = "the hub does not let it have model \"org/gated\"";
     let unknown = "its output does not say why";
-    check("./vllm serve org/gated", &[], gated);
-    check("./vllm serve org/gated", &[("HF_TOKEN", "hf_notaccepted")], gated);
-    check("./vllm serve org/gated-kept", &[], unknown);
-    check("./vllm serve org/gated --hf-token x", &[], unknown);
-    check("./vllm serve org/busy", &[], unknown);
-    check("export HF_HOME=/elsewhere; ./vllm serve org/gated", &[], unknown);
-    check("./vllm serve org/gated", &[("HF_HUB_OFFLINE", "1")], "it is to stay offline, and has no copy of model");
+    let llama = format!("exec {} -hf org/gated -c abc >/dev/null 2>&1", place.server.display());
+    check(&[
+        ("./vllm serve org/gated", &[], gated),
+        ("./vllm serve org/gated", &[("HF_TOKEN", "hf_notaccepted")], gated),
+        ("./vllm serve org/gated-kept", &[], unknown),
+        ("./vllm serve org/gated --hf-token x", &[], unknown),
+        ("./vllm serve org/busy", &[], unknown),
+        ("export HF_HOME=/elsewhere; ./vllm serve org/gated", &[], unknown),
+        ("./vllm serve org/gated", &[("HF_HUB_OFFLINE", "1")], "it is to stay offline, and has no copy of model"),
+        // It ended before it can have asked, or complained of something else.
+        ("./vllm serve org/gated", &[("NAP", "0.1")], unknown),
+        ("exec python3 -m vllm.entrypoints.openai.api_server --model org/gated >/dev/null 2>&1", &[], unknown),
+        ("exec python3 -m sglang.launch_server --model-path org/gated >/dev/null 2>&1", &[], unknown),
+        ("exec python3 -m mlx_lm.server --model org/gated >/dev/null 2>&1", &[], unknown),
+        ("echo 'the disk is on fire'; ./vllm serve org/gated", &[], unknown),
+        (&llama, &[], "it does not take the value of -c"),
+    ]);
     drop(hub);
-    check("./vllm serve org/gated-kept", &[], unknown);
-    check("./vllm serve org/gated", &[], "it cannot reach the hub to fetch model \"org/gated\"");
+    check(&[
+        ("./vllm serve org/gated-kept", &[], unknown),
+        ("./vllm serve org/gated", &[], "it cannot reach the hub to fetch model \"org/gated\""),
+    ]);
     batch.finish();
 }
 
@@ -314,6 +339,18 @@ fn failures_are_diagnosed_with_a_log_and_without() {
             }
             check(&mut batch, host, &json!(quiet), &[silent]);
         }
+        // Its model is there, and so is its file.
+        std::fs::create_dir(place.rig.work().join("models")).unwrap();
+        place.model("models/elsewhere.gguf", &[]);
+        let bogus = place.command("elsewhere.gguf", &["--bogus"]).join(" ");
+        for led in
+            [format!("cd models; exec {bogus}"), format!("cd models && {bogus}"), format!("pushd models; {bogus}")]
+        {
+            let command = json!(["bash", "-c", format!("{{ {led}; }} >/dev/null 2>&1")]);
+            check(&mut batch, host, &command, &["exit status 1: it does not know the option --bogus"]);
+        }
+        let led = json!(format!("exec env -C models {bogus} >/dev/null 2>&1"));
+        check(&mut batch, host, &led, &["exit status 1: its output does not say why"]);
         batch.finish();
     }
 }
@@ -423,6 +460,20 @@ fn a_limit_of_memory_is_diagnosed_with_a_log_and_without() {
         let silent = "exit status 1: out of memory: its address space was limited to 683 MiB (ulimit -v)";
         check(&mut batch, host, &json!(limited), &["exit status 1: out of memory: ", silent]);
         check(&mut batch, host, &json!(format!("{limited} >/dev/null 2>&1")), &[silent]);
+        // A limit that is far away, or output that is there, is another story.
+        let stub = place.rig.executable("work/vllm", "#!/bin/sh\n[ -z \"$SAYS\" ] || echo \"$SAYS\"\nexit 1\n");
+        let stub = stub.display();
+        for line in [
+            format!("ulimit -v 100000000; exec {stub} serve x"),
+            format!("export SAYS='no words of a table'; ulimit -v 700000; exec {stub} serve x"),
+            format!("export SAYS='GET failed (429): rate limited'; ulimit -v 700000; exec {stub} serve x"),
+        ] {
+            let says = ["exit status 1: its output does not say why", "exit status 1: it says: GET failed (429)"];
+            check(&mut batch, host, &json!(line), &says);
+        }
+        let value = place.command("tiny.gguf", &["-c", "abc"]).join(" ");
+        let far = format!("ulimit -v 100000000; exec {value} >/dev/null 2>&1");
+        check(&mut batch, host, &json!(far), &["exit status 1: it does not take the value of -c"]);
         batch.finish();
     }
 }

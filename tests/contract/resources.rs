@@ -170,15 +170,15 @@ fn a_container_that_outlives_its_client_is_in_the_receipt() {
     ];
     let config = rig.write("c.toml", &recipes.concat());
     let mut batch = batch(&rig, &["--config", config.to_str().unwrap()]);
-    let mut stop = |name: &str, port: u16| {
+    let stop = |batch: &mut Batch, name: &str, port: u16| {
         let session = batch.launch(json!({"recipe": name}));
         batch.expect_output(&session, "up");
         until("it listens", || listens(port));
         batch.ok(json!({"cmd": "stop", "session": session}))
     };
-    let receipt = stop("good", ports[0]);
+    let receipt = stop(&mut batch, "good", ports[0]);
     assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
-    let receipt = stop("bad", ports[1]);
+    let receipt = stop(&mut batch, "bad", ports[1]);
     assert_eq!(receipt["dead"], json!(null), "the client is, its work is not: {receipt}");
     let held = &receipt["still_held"][0];
     assert_eq!(held["port"], json!(ports[1]), "{receipt}");
@@ -192,13 +192,17 @@ fn a_container_that_outlives_its_client_is_in_the_receipt() {
         checks["checks"].as_array().unwrap().iter().find(|check| check["name"] == "containers").cloned()
     };
     let left = containers().unwrap();
+    // Another stop of the same session leaves another receipt, and no other container.
+    let again = batch.ok(json!({"cmd": "stop", "session": receipt["session"]}));
+    assert_eq!(again["still_held"][0]["port"], json!(ports[1]), "{again}");
+    assert_eq!(containers().unwrap()["detail"], left["detail"], "{again}");
     let detail = left["detail"].as_str().unwrap();
     assert!(detail.starts_with(&format!("one, on port {}, which is held by process", ports[1])), "{left}");
     assert!(left["way_out"].as_str().unwrap().contains("end it with `docker stop bad`"), "{left}");
     fs::remove_file(rig.path("containers").join(ports[1].to_string())).unwrap();
     until("it is gone", || !listens(ports[1]));
     assert_eq!(containers(), None);
-    let receipt = stop("told", ports[2]);
+    let receipt = stop(&mut batch, "told", ports[2]);
     assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
     assert_eq!(batch.finish(), Some(3));
 }
@@ -224,4 +228,54 @@ fn what_has_ended_holds_no_descriptor() {
         batch.ok(json!({"cmd": "dismiss", "session": format!("s{number}")}));
     }
     assert_eq!(batch.finish(), Some(0));
+}
+
+/// The port is named by `ready` alone: the client is told by its verb, or by the command line of a member.
+#[test]
+fn a_container_is_looked_for_at_the_port_that_its_recipe_waits_for() {
+    let rig = Rig::new();
+    let daemon = Daemon::start(&rig);
+    let client = "#!/bin/sh\n: > \"${0%/*}/../containers/$PORT\"\necho up\nwhile :; do sleep 0.05; done\n";
+    rig.executable("bin/docker", client);
+    let docker = rig.path("bin/docker");
+    rig.executable("work/up.sh", &format!("#!/bin/sh\nexec {} run -P image\n", docker.display()));
+    let commands: [(&str, &[&str], &str); 3] = [
+        ("compose", &["docker", "compose", "up"], "end it with `docker compose stop`"),
+        ("start", &["docker", "start", "-a", "box"], "end it with `docker stop box`"),
+        ("script", &["./up.sh"], "`docker ps` shows it"),
+    ];
+    let ports = [free_port(), free_port(), free_port(), free_port()];
+    let recipe = |name: &str, command: &[&str], port: u16| {
+        format!(
+            "[[recipe]]\nname = \"{name}\"\nkind = \"serve\"\nhost = \"pty\"\ncommand = {command:?}\nready = {{ tcp = {port} }}\nenv = {{ PORT = \"{port}\" }}\n"
+        )
+    };
+    let mut recipes: Vec<String> =
+        commands.iter().zip(ports).map(|((name, command, _), port)| recipe(name, command, port)).collect();
+    recipes.push(recipe("stranger", &["sh", "-c", "echo up; exec sleep 1000"], ports[3]));
+    let config = rig.write("c.toml", &recipes.concat());
+    let mut batch = batch(&rig, &["--config", config.to_str().unwrap()]);
+    let mut stop = |name: &str, port: u16| {
+        let session = batch.launch(json!({"recipe": name}));
+        batch.expect_output(&session, "up");
+        until("it listens", || listens(port));
+        batch.ok(json!({"cmd": "stop", "session": session}))
+    };
+    let holder = format!("process {} (", daemon.0.id());
+    for ((name, _, way_out), port) in commands.into_iter().zip(ports) {
+        let receipt = stop(name, port);
+        assert_eq!(receipt["dead"], json!(null), "{receipt}");
+        assert_eq!(receipt["still_held"][0]["port"], json!(port), "{receipt}");
+        assert!(receipt["still_held"][0]["by"].as_str().unwrap().starts_with(&holder), "{receipt}");
+        assert!(receipt["notes"].to_string().contains(way_out), "{receipt}");
+        assert!(listens(port), "nobody of ours has ended it");
+    }
+    // Where there is no client, it is somebody else's port.
+    rig.write(&format!("containers/{}", ports[3]), "");
+    let receipt = stop("stranger", ports[3]);
+    assert_eq!((&receipt["dead"], &receipt["still_held"]), (&json!(true), &json!([])), "{receipt}");
+    let note = receipt["notes"].to_string();
+    assert!(note.contains(&format!("port {} is held by {holder}", ports[3])), "{receipt}");
+    assert!(listens(ports[3]));
+    batch.finish();
 }

@@ -2,8 +2,9 @@
 //!
 //! Cookbook rewrites the whole file without a lock. A change is made to what was just read, and put in place only if
 //! the file still is what was read; else it is made anew. Who does take a lock (flock(2)), on the file or on the
-//! `.lock` beside it, is waited for, and keeps others out as long as they ask.
+//! `.lock` beside it (beside a link, and beside its target), is waited for, and keeps others out as long as they ask.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -63,6 +64,17 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
     String::from_utf8(content).map(Some).map_err(|_| format!("{} is not UTF-8", path.display()))
 }
 
+/// Why a task cannot be marked now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unwritable {
+    /// Somebody holds a lock, and will let go of it.
+    #[error("{0}")]
+    Locked(String),
+    /// The file is to be mended first.
+    #[error("{0}")]
+    Unusable(String),
+}
+
 /// The state file of a data directory.
 #[derive(Clone, Debug)]
 pub struct StateFile {
@@ -100,35 +112,45 @@ impl StateFile {
     ///
     /// # Errors
     /// Names the file and what is wrong with it.
-    pub fn check_writable(&self) -> Result<(), String> {
+    pub fn check_writable(&self) -> Result<(), Unwritable> {
         self.claim(PATIENCE).map(drop)
     }
 
     /// Sees that it can be written, and keeps those out who ask.
-    fn claim(&self, patience: Duration) -> Result<[Option<SessionLock>; 2], String> {
-        self.load()?;
-        let about = |error: io::Error| self.named(&error.to_string());
+    fn claim(&self, patience: Duration) -> Result<Vec<SessionLock>, Unwritable> {
+        self.load().map_err(Unwritable::Unusable)?;
+        let about = |error: io::Error| Unwritable::Unusable(self.named(&error.to_string()));
         let target = self.path.canonicalize().map_err(about)?;
         // Root may write what is marked as read-only, and does not.
         if fs::metadata(&target).map_err(about)?.permissions().mode() & 0o222 == 0 {
-            return Err(self.named("it is read-only"));
+            return Err(Unwritable::Unusable(self.named("it is read-only")));
         }
         let dir = target.parent().unwrap_or(Path::new("/"));
         let allowed = |path: &Path, access| rustix::fs::access(path, access).map_err(io::Error::from);
         allowed(&target, Access::WRITE_OK)
             .and_then(|()| allowed(dir, Access::WRITE_OK | Access::EXEC_OK))
             .map_err(about)?;
-        let beside = beside(&target);
-        let locked = |path: &Path| {
-            lock(path, patience).map_err(|error| {
-                if error.kind() != io::ErrorKind::WouldBlock {
-                    return about(error);
-                }
-                let path = path.display();
-                self.named(&format!("another program holds a lock on {path} (`lslocks` names it); try again"))
-            })
-        };
-        Ok([locked(&beside)?, locked(&target)?])
+        // Where it is a link, some lock beside the link. A lock that is taken already would keep ourselves out.
+        let (mut held, mut taken) = (Vec::new(), BTreeSet::new());
+        for path in [beside(&self.path), beside(&target), target] {
+            let is_new = fs::metadata(&path).map_or(true, |found| taken.insert((found.dev(), found.ino())));
+            held.extend(if is_new {
+                lock(&path, patience).map_err(|error| self.refused(&path, &error))?
+            } else {
+                None
+            });
+        }
+        Ok(held)
+    }
+
+    fn refused(&self, lock: &Path, error: &io::Error) -> Unwritable {
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return Unwritable::Unusable(self.named(&error.to_string()));
+        }
+        let lock = lock.display();
+        Unwritable::Locked(
+            self.named(&format!("another program holds a lock on {lock} (`lslocks` names it); try again")),
+        )
     }
 
     /// Marks the task of a tmux session as stopped; tells what became of it.
@@ -141,7 +163,7 @@ impl StateFile {
 
     /// Does so with a look at what others may do between the reading and the writing.
     fn mark_stopped_with(&self, session: &str, mut meanwhile: impl FnMut()) -> Result<Change, String> {
-        let _locks = self.claim(PATIENCE)?;
+        let _locks = self.claim(PATIENCE).map_err(|reason| reason.to_string())?;
         for _ in 0..ATTEMPTS {
             let before = self.text()?;
             let change = state::mark_stopped(&before, session).map_err(|reason| self.named(&reason))?;
@@ -288,6 +310,8 @@ mod tests {
             let theirs = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
             theirs.lock().unwrap();
             let refused = file.claim(Duration::from_millis(20)).unwrap_err();
+            assert!(matches!(refused, Unwritable::Locked(_)), "{refused}");
+            let refused = refused.to_string();
             assert!(refused.contains("lock") && refused.contains(&path.display().to_string()), "{refused}");
             assert_eq!(content(&file), BEFORE);
             let other = std::thread::spawn(move || {
@@ -301,6 +325,31 @@ mod tests {
             drop(ours);
             File::open(&path).unwrap().try_lock().unwrap();
         }
+    }
+
+    /// The file, or its directory, is a link: a lock lies beside the link or beside the target.
+    #[test]
+    fn locks_are_looked_for_beside_a_link_and_beside_its_target() {
+        for link in [|dir: &Path| dir.join("cookbook_state.json.lock"), |dir: &Path| dir.join("real/x.json.lock")] {
+            let (dir, file) = file(BEFORE);
+            fs::create_dir(dir.path().join("real")).unwrap();
+            fs::rename(file.path(), dir.path().join("real/x.json")).unwrap();
+            std::os::unix::fs::symlink("real/x.json", file.path()).unwrap();
+            let path = link(dir.path());
+            let theirs = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
+            theirs.lock().unwrap();
+            let refused = file.claim(Duration::from_millis(20)).unwrap_err().to_string();
+            assert!(refused.contains(&path.display().to_string()), "{refused}");
+            drop(theirs);
+            assert_eq!(file.claim(Duration::from_millis(20)).unwrap().len(), 2);
+        }
+        // By whichever way it is one lock.
+        let (dir, _file) = file(BEFORE);
+        fs::write(dir.path().join("cookbook_state.json.lock"), "").unwrap();
+        let other = tempfile::tempdir().unwrap();
+        let data = other.path().join("data");
+        std::os::unix::fs::symlink(dir.path(), &data).unwrap();
+        assert_eq!(StateFile::of(&data).claim(Duration::from_millis(20)).unwrap().len(), 2);
     }
 
     #[test]

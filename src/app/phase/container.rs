@@ -6,8 +6,10 @@ use super::words::commands;
 /// A command that starts a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// The client, for example `docker`.
+    /// The program, for example `docker`.
     pub engine: String,
+    /// The client, for example `docker run`.
+    pub client: String,
     /// TCP ports of this computer that lead into the container, or that its program was told to use.
     pub ports: Vec<u16>,
     /// The name that the command gives it.
@@ -15,6 +17,8 @@ pub struct Container {
 }
 
 const ENGINES: [&str; 3] = ["docker", "podman", "nerdctl"];
+/// How their elder programs for several containers end.
+const COMPOSE: &str = "-compose";
 
 /// Options of `run` that take no value; all others take one.
 const FLAGS: [&str; 21] = [
@@ -46,19 +50,42 @@ const LETTERS: &str = "ditPq";
 /// Returns the container that a command starts; `None` where it starts none.
 pub fn container(argv: &[String]) -> Option<Container> {
     let program = base(argv.first()?);
+    let interprets = SHELLS.contains(&program) || program.starts_with("python");
+    if interprets && argv.get(1).is_some_and(|script| script.contains('/') && is_client(script)) {
+        return container(&argv[1..]);
+    }
     if SHELLS.contains(&program) {
         return commands(&argv[shell_line(argv)?]).iter().find_map(|words| {
             let begin = words.iter().position(|word| !word.contains('='))?;
             container(&words[begin..])
         });
     }
-    let is_engine = |word: &String| ENGINES.contains(&base(word));
-    let at = if WRAPPERS.contains(&program) { argv.iter().position(is_engine)? } else { 0 };
-    let engine = Some(&argv[at]).filter(|word| is_engine(word))?;
+    let at = if WRAPPERS.contains(&program) { argv.iter().position(|word| is_client(word))? } else { 0 };
+    let engine = base(Some(&argv[at]).filter(|word| is_client(word))?);
     let rest = &argv[at + 1..];
-    let run = rest.iter().position(|word| word == "run")?;
-    let mut found = Container { engine: base(engine).to_owned(), ports: Vec::new(), name: None };
-    let mut words = rest[run + 1..].iter();
+    let mut found = Container { engine: engine.to_owned(), client: String::new(), ports: Vec::new(), name: None };
+    let is_verb = |word: &&String| matches!(word.as_str(), "run" | "start" | "compose" | "up");
+    let verb = rest.iter().position(|word| is_verb(&word))?;
+    let after = &rest[verb + 1..];
+    match rest[verb].as_str() {
+        "compose" => {
+            let verb = after.iter().find(|word| *word != "compose" && is_verb(word))?;
+            found.client = format!("{engine} compose {verb}");
+            return Some(found);
+        }
+        verb if engine.ends_with(COMPOSE) => {
+            found.client = format!("{engine} {verb}");
+            return Some(found);
+        }
+        "start" => {
+            found.client = format!("{engine} start");
+            found.name = after.last().filter(|word| !word.starts_with('-')).cloned();
+            return Some(found);
+        }
+        "run" => found.client = format!("{engine} run"),
+        _ => return None,
+    }
+    let mut words = after.iter();
     let mut in_our_network = false;
     // The first word that is no option is the image: what follows is the container's own.
     while let Some(word) = words.next().filter(|word| word.starts_with('-') && word.len() > 1) {
@@ -92,6 +119,11 @@ pub fn container(argv: &[String]) -> Option<Container> {
     Some(found)
 }
 
+fn is_client(word: &str) -> bool {
+    let program = base(word);
+    ENGINES.contains(&program.strip_suffix(COMPOSE).unwrap_or(program))
+}
+
 /// Returns the ports of `8080:80`, `127.0.0.1:8080:80`, `[::1]:8080:80/tcp` or `8000-8002:80-82`. Of a port that the
 /// engine is to choose nobody knows.
 fn published(value: &str) -> Vec<u16> {
@@ -112,6 +144,7 @@ mod tests {
     fn check(line: &str, expected: Option<(&str, &[u16], Option<&str>)>) {
         let expected = expected.map(|(engine, ports, name)| Container {
             engine: engine.to_owned(),
+            client: format!("{engine} run"),
             ports: ports.to_vec(),
             name: name.map(str::to_owned),
         });
@@ -122,6 +155,22 @@ mod tests {
         }
         let shell = ["sh", "-c", line].map(str::to_owned);
         assert_eq!(container(&shell), expected, "{line}");
+    }
+
+    #[test]
+    fn other_clients_than_run() {
+        let check = |line: &str, client: &str, name: Option<&str>| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let found = container(&words).map(|found| (found.client, found.name));
+            assert_eq!(found, Some((client.to_owned(), name.map(str::to_owned))), "{line}");
+        };
+        check("docker start -a x", "docker start", Some("x"));
+        check("podman --root /r start --attach x", "podman start", Some("x"));
+        check("docker compose -f a.yml up", "docker compose up", None);
+        check("exec docker compose up -d web", "docker compose up", None);
+        check("podman compose run web", "podman compose run", None);
+        check("docker-compose -f a.yml up", "docker-compose up", None);
+        check("/usr/bin/python3 /usr/bin/podman-compose up", "podman-compose up", None);
     }
 
     #[test]
@@ -138,7 +187,13 @@ mod tests {
         check("podman run --net=host i --port=8000 -p 1", Some(("podman", &[8000], None)));
         check("docker run --network bridge i --port 8000", Some(("docker", &[], None)));
         check("A=1 exec docker run -p 7:7 i", Some(("docker", &[7], None)));
+        check("sh /opt/bin/docker run -p 7:7 i", Some(("docker", &[7], None)));
+        check("docker run -P i start", Some(("docker", &[], None)));
         check("docker ps", None);
+        check("docker up", None);
+        check("docker compose ps", None);
+        check("docker-compose down", None);
+        check("sh start.sh docker run", None);
         check("echo docker run", None);
         check("llama-server -p 8080:80", None);
     }

@@ -32,6 +32,8 @@ pub struct Seen {
     pub matched: bool,
     /// The first cause of failure.
     pub cause: Option<Found>,
+    /// There was something to read, whatever it said.
+    pub printed: bool,
 }
 
 /// A cause of failure and where it was said.
@@ -69,6 +71,7 @@ impl Detector {
     /// Takes what was printed, split anywhere.
     pub fn feed(&mut self, bytes: &[u8]) {
         let Self { table, server, ready, lines, seen } = self;
+        seen.printed |= bytes.iter().any(|byte| !byte.is_ascii_whitespace());
         lines.feed(bytes, &mut |line| read(table, *server, ready.as_ref(), seen, line));
         // A bar that is drawn over itself is not finished until its next state comes; its number holds already.
         let open = self.lines.unfinished();

@@ -34,9 +34,9 @@ pub struct Evidence<'a> {
     pub holder: Holder,
     /// A port that nobody listens on.
     pub free_port: Option<u16>,
-    /// Its model file.
+    /// Its model file, as far as it has not loaded it.
     pub file: File,
-    /// What was found aside, where all of that says nothing.
+    /// What was found aside: it counts only where all of that says nothing.
     pub aside: Option<Aside>,
 }
 
@@ -99,16 +99,21 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     if matches!(evidence.holder, Holder::Other(_)) && !evidence.listened {
         return Some(of_cause(evidence, Cause::PortInUse, None));
     }
+    // A line about the loading of the model is no other reason than its file.
+    let of_loading = |found: &Found| found.why.as_deref().is_some_and(|why| why.contains("loading"));
+    if let Some(vague) = evidence.found.filter(|found| !of_loading(found)) {
+        return Some(of_cause(evidence, vague.cause, Some(vague)));
+    }
     match &evidence.file {
         File::Missing(_) => return Some(of_cause(evidence, Cause::MissingFile, None)),
         File::Unreadable(_) | File::Faulty(_) => return Some(of_cause(evidence, Cause::BadFile, None)),
         File::Unknown | File::Whole(_) => {}
     }
-    if let Some(aside) = &evidence.aside {
-        return Some(of_aside(evidence, aside));
-    }
     if let Some(vague) = evidence.found {
         return Some(of_cause(evidence, vague.cause, Some(vague)));
+    }
+    if let Some(aside) = &evidence.aside {
+        return Some(of_aside(evidence, aside));
     }
     let served = evidence.served.filter(|served| served.server != Server::Other)?;
     // argparse(3) of Python ends so, after the usage.
@@ -124,6 +129,7 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
 fn of_aside(evidence: &Evidence<'_>, aside: &Aside) -> Diagnosis {
     let (cause, what) = match aside {
         Aside::Flag(flag) => (Cause::BadFlag, Some(flag.clone())),
+        Aside::Value(flag) => (Cause::BadValue, Some(flag.clone())),
         Aside::Architecture(name) => (Cause::UnknownArchitecture, Some(name.clone())),
         Aside::Hub(cause) => (*cause, None),
         Aside::AddressSpace(_) => (Cause::OutOfMemory, None),

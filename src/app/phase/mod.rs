@@ -44,6 +44,9 @@ pub use gguf::{Fault, Gguf, read as read_gguf};
 pub use kind::kind_of;
 pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, recognise};
-pub use silent::{Answer as HubAnswer, Aside, Told, hub_cause, questions, repository, told, unknown_option};
+pub use silent::{
+    Answer as HubAnswer, Aside, Options, Run, Told, came_to_the_hub, hub_cause, judge_options, questions, repository,
+    stays, tight, told,
+};
 pub use stranger::looks_like;
 pub use suggest::Suggestion;

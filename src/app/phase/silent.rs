@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::clue::Cause;
 use super::preflight::{Direct, simple_commands, unwrapped};
-use super::server::{Served, Server, base, server_of};
+use super::server::{Served, Server, assignment, base, server_of};
 use crate::app::contract::CommandLine;
 
 /// What was found aside from the output.
@@ -13,6 +13,8 @@ use crate::app::contract::CommandLine;
 pub enum Aside {
     /// The program does not know this option.
     Flag(String),
+    /// The program wants a number for this option, and got something else.
+    Value(String),
     /// The program does not know this architecture, which is that of the model.
     Architecture(String),
     /// What the hub answers, or that nothing is there without it.
@@ -48,9 +50,41 @@ pub fn told(command: &CommandLine, server: Server) -> Option<Told> {
         }
     }
     let [Direct { words, set }] = <[Direct; 1]>::try_from(found).ok()?;
-    moved |= set.iter().any(|(name, value)| name == "PATH" || is_expanded(value));
+    moved |= set.iter().any(|(name, value)| name == "PATH" || is_expanded(value)) || is_led_elsewhere(&words);
     let words = if in_shell { without_redirections(words)? } else { words };
     Some(Told { words, set, moved })
+}
+
+/// Tells whether what runs the server may do so in another directory, such as `sudo --chdir=/m` or `uv run --directory /m`.
+fn is_led_elsewhere(words: &[String]) -> bool {
+    const OPTIONS: [&str; 7] = ["-C", "-D", "-i", "--chdir", "--cwd", "--directory", "--login"];
+    let before = &words[..words.len() - server_of(words, "").1.len()];
+    let leads = |word: &String| OPTIONS.iter().any(|option| word.starts_with(option));
+    // It starts units in the directory of the service manager, unless it is told another one.
+    before.iter().any(|word| leads(word) || base(word) == "systemd-run")
+}
+
+/// Tells whether a server is run in the directory of its session, as far as its command tells.
+pub fn stays(command: &CommandLine, server: Server) -> bool {
+    const MORE: [&str; 3] = ["export", "mkdir", "unset"];
+    let (all, in_shell) = simple_commands(command);
+    for words in all {
+        let only_sets = words.iter().all(|word| assignment(word).is_some() || redirection(word).is_some());
+        let Some(direct) = unwrapped(words, in_shell) else {
+            if only_sets {
+                continue;
+            }
+            return false;
+        };
+        if server_of(&direct.words, "").0 == server {
+            return !is_led_elsewhere(&direct.words);
+        }
+        let program = direct.words.first().map_or("", |word| base(word));
+        if !HARMLESS.contains(&program) && !MORE.contains(&program) && redirection(program).is_none() {
+            return false;
+        }
+    }
+    false
 }
 
 /// Takes out what a shell does not hand on; `None` where it puts something in the place of a word.
@@ -78,29 +112,84 @@ fn redirection(word: &str) -> Option<bool> {
     rest.starts_with(['<', '>']).then(|| rest.trim_start_matches(['<', '>', '&', '|']).is_empty())
 }
 
-/// Returns the first option of `words` that a program does not list in its `help`, which is that of llama.cpp. Nothing
-/// where it cannot be told what is an option and what the value of one.
-pub fn unknown_option(words: &[String], help: &str) -> Option<String> {
+/// What the help of a program says of the options that it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Options {
+    /// It takes all of them.
+    Taken,
+    /// It does not know this one.
+    Unknown(String),
+    /// It wants a number for this one, and got something else.
+    NoNumber(String),
+    /// Nobody can tell.
+    Unclear,
+}
+
+/// Compares the options in `words` with those that a program lists in its `help`, which is that of llama.cpp. Nothing is
+/// said where it cannot be told what is an option and what the value of one.
+pub fn judge_options(words: &[String], help: &str) -> Options {
     let known = options(help);
     // No help of llama-server is without it.
-    known.get("--ctx-size")?;
+    if !known.contains_key("--ctx-size") {
+        return Options::Unclear;
+    }
+    let mut judged = Options::Taken;
     let mut rest = words.iter().skip(1);
     while let Some(word) = rest.next() {
         // It takes an underscore for a dash.
         let spelled = if word.starts_with("--") { word.replace('_', "-") } else { word.clone() };
         let Some(values) = known.get(spelled.as_str()) else {
             let is_option = word.starts_with('-') && word.len() > 1 && word.parse::<f64>().is_err();
-            return is_option.then(|| word.clone());
+            return if is_option { Options::Unknown(word.clone()) } else { Options::Unclear };
         };
-        rest.by_ref().take(*values).for_each(drop);
+        let given: Vec<&String> = rest.by_ref().take(values.count()).collect();
+        if given.len() < values.count() {
+            return Options::Unclear;
+        }
+        match values {
+            // The first one that is wrong is complained of.
+            Values::Number if !is_number(given[0]) => return Options::NoNumber(word.clone()),
+            Values::OneOf(all) if !all.contains(&given[0].as_str()) => judged = Options::Unclear,
+            Values::None | Values::Number | Values::OneOf(_) | Values::Words(_) => {}
+        }
     }
-    None
+    judged
 }
 
-/// Returns the options that are listed, each with how many values it takes. A line is `-c,  --ctx-size N   about it`.
-fn options(help: &str) -> BTreeMap<&str, usize> {
+/// Tells whether stoi(3) or stof(3) of C++ would find a number at the beginning of a word.
+fn is_number(word: &str) -> bool {
+    let rest = word.trim_start().trim_start_matches(['-', '+']);
+    let rest = rest.strip_prefix('.').unwrap_or(rest).to_ascii_lowercase();
+    rest.starts_with(|c: char| c.is_ascii_digit()) || rest.starts_with("inf") || rest.starts_with("nan")
+}
+
+/// The values that an option takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Values<'a> {
+    None,
+    Number,
+    OneOf(Vec<&'a str>),
+    Words(usize),
+}
+
+impl Values<'_> {
+    const fn count(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Number | Self::OneOf(_) => 1,
+            Self::Words(count) => *count,
+        }
+    }
+}
+
+/// Returns the options that are listed, each with its values. A line is `-c,  --ctx-size N   about it`.
+fn options(help: &str) -> BTreeMap<&str, Values<'_>> {
     let mut all = BTreeMap::new();
-    for line in help.lines().filter(|line| line.starts_with('-')) {
+    let mut lines = help.lines().peekable();
+    while let Some(line) = lines.next() {
+        if !line.starts_with('-') {
+            continue;
+        }
         // After two blanks comes what is said of it, unless another name of it has just ended.
         let (mut names, mut rest) = (Vec::new(), line);
         loop {
@@ -116,16 +205,64 @@ fn options(help: &str) -> BTreeMap<&str, usize> {
                 break;
             }
         }
-        let hint = rest.split("  ").next().unwrap_or_default().trim_end();
+        let (hint, mut about) = rest.split_once("  ").unwrap_or((rest, ""));
+        // A number of which something is said in words, such as 'auto', may be one of those.
+        let mut has_words = false;
+        loop {
+            has_words |= about.contains(['\'', '"']);
+            let Some(more) = lines.next_if(|line| line.starts_with(' ')) else { break };
+            about = more;
+        }
         let is_name = |word: &str| word.bytes().all(|b| b.is_ascii_uppercase() || b == b'_');
-        let values = match hint.split(' ').collect::<Vec<_>>().as_slice() {
-            [""] => 0,
-            [one, two] if is_name(one) && is_name(two) => 2,
-            _ => 1,
+        let values = match hint.trim_end().split(' ').collect::<Vec<_>>().as_slice() {
+            [""] => Values::None,
+            ["N"] if !has_words => Values::Number,
+            [one, two] if is_name(one) && is_name(two) => Values::Words(2),
+            [one] => choices(one).filter(|_| !has_words).map_or(Values::Words(1), Values::OneOf),
+            _ => Values::Words(1),
         };
-        all.extend(names.into_iter().map(|name| (name, values)));
+        all.extend(names.into_iter().map(|name| (name, values.clone())));
     }
     all
+}
+
+/// Returns the words of `[on|off|auto]`, `{none,layer}` or `<0|1>`.
+fn choices(hint: &str) -> Option<Vec<&str>> {
+    let inner = [('[', ']'), ('{', '}'), ('<', '>')]
+        .iter()
+        .find_map(|(begin, end)| hint.strip_prefix(*begin)?.strip_suffix(*end))?;
+    let all: Vec<&str> = inner.split(['|', ',']).collect();
+    let plain = |word: &&str| !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric());
+    (all.len() > 1 && all.iter().all(plain)).then_some(all)
+}
+
+/// What is known of a run that has failed in silence.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// How long it took, in seconds; a second less is possible.
+    pub seconds: f64,
+    /// It printed something.
+    pub printed: bool,
+    /// What it printed is what a server says that starts.
+    pub began: bool,
+}
+
+/// An interpreter that lacks a module, or an option that it does not take, ends sooner than that, in seconds.
+const BEGUN_S: f64 = 3.0;
+
+/// Tells whether a run came as far as asking a hub. `options` is what the program says of them, where it was asked.
+pub fn came_to_the_hub(server: Server, run: &Run, options: &Options) -> bool {
+    if server == Server::LlamaServer {
+        return *options == Options::Taken;
+    }
+    // What it printed and nobody understands may be the reason.
+    if run.printed { run.began } else { run.seconds >= BEGUN_S }
+}
+
+/// Returns the limit of an address space where it may have been too small for a model of so many bytes.
+pub fn tight(limit: u64, model_bytes: u64) -> Option<Aside> {
+    const ROOM: u64 = 2 << 30;
+    (limit < model_bytes.saturating_mul(4).max(ROOM)).then_some(Aside::AddressSpace(limit))
 }
 
 /// Returns the repository that a server fetches its model from, where that is what it was told.
@@ -221,6 +358,10 @@ mod tests {
                                         layer range, start and end inclusive
 --mlock                                 DEPRECATED in favor of `--load-mode`: force system to keep model in
 --port PORT                             port to listen (default: 8080)
+--cpu-strict <0|1>                      use strict CPU placement (default: 0)
+-fa,   --flash-attn [on|off|auto]       set Flash Attention use
+-ngl,  --gpu-layers, --n-gpu-layers N   max. number of layers to store in VRAM,
+                                        either an exact number, 'auto', or 'all'
 --grammar GRAMMAR                       BNF-like grammar (default: '')
 ";
 
@@ -232,7 +373,11 @@ mod tests {
     fn the_first_option_that_help_does_not_list() {
         let check = |line: &str, expected: Option<&str>| {
             let words = words(&format!("llama-server {line}"));
-            assert_eq!(unknown_option(&words, HELP).as_deref(), expected, "{line}");
+            let unknown = match judge_options(&words, HELP) {
+                Options::Unknown(option) => Some(option),
+                Options::Taken | Options::NoNumber(_) | Options::Unclear => None,
+            };
+            assert_eq!(unknown.as_deref(), expected, "{line}");
         };
         check("-m x -c 5 --bogus 3 --other", Some("--bogus"));
         check("-m x -c 5 --mlock -nkvo --usage", None);
@@ -245,8 +390,59 @@ mod tests {
         // Nobody knows what is the value of what.
         check("--mlock 3 --bogus", None);
         check("-m x - --bogus", None);
-        assert_eq!(unknown_option(&words("llama-server --bogus"), "usage: llama-server [options]"), None);
-        assert_eq!(unknown_option(&words("llama-server --bogus"), ""), None);
+        for help in ["usage: llama-server [options]", ""] {
+            assert_eq!(judge_options(&words("llama-server --bogus"), help), Options::Unclear);
+        }
+    }
+
+    #[test]
+    fn values_are_judged_where_help_says_what_they_are() {
+        let check = |line: &str, expected: Options| {
+            assert_eq!(judge_options(&words(&format!("llama-server {line}")), HELP), expected, "{line}");
+        };
+        for number in ["5", "-1", "+2", "5k", "1.5", ".5", "inf"] {
+            check(&format!("-c {number} --port 7 -m x"), Options::Taken);
+        }
+        for word in ["abc", "", "-", "--mlock", "$N"] {
+            check(&format!("--mlock --ctx_size {word} --bogus"), Options::NoNumber("--ctx_size".into()));
+        }
+        check("-m abc --grammar abc", Options::Taken);
+        check("-ngl auto -c 5", Options::Taken);
+        check("-fa on --cpu-strict 1", Options::Taken);
+        check("-fa maybe", Options::Unclear);
+        check("-fa maybe --bogus", Options::Unknown("--bogus".into()));
+        check("--port 7 -c", Options::Unclear);
+        check("--mlock 3", Options::Unclear);
+    }
+
+    #[test]
+    fn a_hub_is_asked_for_who_came_that_far() {
+        let check = |server, seconds, printed, began, expected| {
+            let run = Run { seconds, printed, began };
+            assert_eq!(came_to_the_hub(server, &run, &Options::Unclear), expected, "{server:?} {run:?}");
+        };
+        for server in [Server::Vllm, Server::Sglang, Server::MlxLm, Server::Lmdeploy, Server::Tgi] {
+            check(server, 0.1, false, false, false);
+            check(server, 2.0, false, false, false);
+            check(server, 3.0, false, false, true);
+            check(server, 30.0, true, false, false);
+            check(server, 1.0, true, true, true);
+        }
+        check(Server::LlamaServer, 30.0, true, true, false);
+        let run = Run { seconds: 0.0, printed: false, began: false };
+        assert!(came_to_the_hub(Server::LlamaServer, &run, &Options::Taken));
+        assert!(!came_to_the_hub(Server::LlamaServer, &run, &Options::NoNumber("-c".into())));
+    }
+
+    #[test]
+    fn a_limit_that_is_far_away_says_nothing() {
+        let mib = 1 << 20;
+        assert_eq!(tight(683 * mib, mib / 2), Some(Aside::AddressSpace(683 * mib)));
+        assert_eq!(tight(100_000_000 << 10, mib / 2), None);
+        assert_eq!(tight(2048 * mib, mib / 2), None);
+        assert_eq!(tight(4096 * mib, 1025 * mib), Some(Aside::AddressSpace(4096 * mib)));
+        assert_eq!(tight(4096 * mib, 1024 * mib), None);
+        assert_eq!(tight(u64::MAX, u64::MAX), None);
     }
 
     #[test]
@@ -266,6 +462,14 @@ mod tests {
         check("export HF_HOME=/x; llama-server -m x --port 8", Some((plain, true)));
         check("PATH=/x llama-server -m x --port 8", Some((plain, true)));
         check("A=$B llama-server -m x --port 8", Some((plain, true)));
+        check("pushd /m; exec llama-server -m x --port 8", Some((plain, true)));
+        let led = "sudo --chdir=/m llama-server -m x";
+        check(led, Some((led, true)));
+        let led = "uv run --directory /m llama-server -m x";
+        check(led, Some((led, true)));
+        let kept = "nice -n 5 llama-server -C 3 -m x";
+        check(kept, Some((kept, false)));
+        check("env -C /m llama-server -m x", None);
         check("llama-server -m $MODEL --port 8", None);
         check("llama-server $(cat options)", None);
         check("llama-server -m x; llama-server -m y", None);
@@ -274,6 +478,35 @@ mod tests {
         assert_eq!(told(&CommandLine::Argv(argv.clone()), Server::LlamaServer).unwrap().words, argv);
         let shell = ["sh", "-c", "exec llama-server -m x --port 8 >/dev/null"].map(str::to_owned).to_vec();
         assert_eq!(told(&CommandLine::Argv(shell), Server::LlamaServer).unwrap().words, words(plain));
+    }
+
+    #[test]
+    fn a_server_runs_in_the_directory_of_its_session_or_somewhere() {
+        let check = |line: &str, expected| {
+            assert_eq!(stays(&CommandLine::Line(line.into()), Server::LlamaServer), expected, "{line}");
+        };
+        let plain = "llama-server -m x";
+        for before in ["", "exec ", "A=1 ", "A=1; ", "export A=$B; ", "mkdir -p logs && ", "nice -n 5 ", "2>&1 >x; "] {
+            check(&format!("{before}{plain} --port $PORT >/dev/null 2>&1; cd /m"), true);
+        }
+        for before in [
+            "cd /m; exec ",
+            "cd /m && ",
+            "pushd /m; ",
+            "A=1 cd /m; ",
+            "env -C /m ",
+            "nice env --chdir=/m ",
+            "sudo -D /m ",
+            "uv run --directory /m ",
+            "systemd-run --scope ",
+            ". ./settings; ",
+            "(cd /m; ls); ",
+        ] {
+            check(&format!("{before}{plain}"), false);
+        }
+        check("vllm serve x", false);
+        let shell = ["sh", "-c", "cd /m; exec llama-server -m x"].map(str::to_owned).to_vec();
+        assert!(!stays(&CommandLine::Argv(shell), Server::LlamaServer));
     }
 
     #[test]

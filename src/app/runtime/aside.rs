@@ -15,11 +15,12 @@ use super::session::Session;
 use crate::app::config::find_program;
 use crate::app::contract::Phase;
 use crate::app::phase::{
-    Aside, Cause, File, HubAnswer, Served, Server, Told, hub_cause, questions, repository, told, unknown_option,
+    Aside, Cause, File, HubAnswer, Options, Run, Seen, Served, Server, Told, came_to_the_hub, hub_cause, judge_options,
+    questions, repository, stays, tight, told,
 };
-use crate::lifecycle::regular;
 use crate::lifecycle::spawn::{Spec, run};
 use crate::lifecycle::tether::{ExitRecord, Tether};
+use crate::lifecycle::{clock, regular};
 
 /// How long a program may take to list its options, and a library to be searched.
 const PROGRAM: Duration = Duration::from_secs(2);
@@ -113,6 +114,7 @@ impl Inner {
         serving: &Serving,
         exit: &ExitRecord,
         file: &File,
+        seen: &Seen,
     ) -> Option<Aside> {
         let served = serving.served.as_ref().filter(|served| served.server != Server::Other)?;
         let phase = session.state().progress.phase;
@@ -125,15 +127,37 @@ impl Inner {
         let tether = session.tether();
         let found = told.and_then(|told| {
             let environment = Environment { inner: self, session, tether: &tether, told: &told };
-            let flag = || bad_flag(&environment, served);
-            let architecture = || unknown_architecture(&environment, served, file);
-            let hub = || hub(&environment, served, exit);
-            flag().or_else(architecture).or_else(hub)
+            let options = options(&environment, served);
+            match &options {
+                Options::Unknown(option) => return Some(Aside::Flag(option.clone())),
+                Options::NoNumber(option) => return Some(Aside::Value(option.clone())),
+                Options::Taken | Options::Unclear => {}
+            }
+            let run = Run { seconds: lasted(&tether, exit), printed: seen.printed, began: seen.phase.is_some() };
+            let asked = || came_to_the_hub(served.server, &run, &options).then(|| hub(&environment, served, exit))?;
+            unknown_architecture(&environment, served, file).or_else(asked)
         });
         let aborted = exit.signal.as_deref().is_some_and(|signal| matches!(signal, "ABRT" | "SEGV"));
         let aborted = aborted || matches!(exit.code, Some(134 | 139));
-        found.or_else(|| exit.address_space.filter(|_| by_itself || aborted).map(Aside::AddressSpace))
+        let limit = exit.address_space.filter(|_| !seen.printed && (by_itself || aborted));
+        found.or_else(|| tight(limit?, bytes_of_model(serving, served, &tether)))
     }
+}
+
+/// Returns how many seconds the run took that has ended; less where the clock was set.
+fn lasted(tether: &Tether, exit: &ExitRecord) -> f64 {
+    let again = tether.restarts.as_ref().and_then(|restarts| restarts.began);
+    let began = again.map_or(tether.spawned_at_wall, |began| clock::wall() - clock::boottime() + began);
+    #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
+    let at = exit.at as f64;
+    at - began
+}
+
+/// Returns how large the model file of a server is; 0 where that is not known.
+fn bytes_of_model(serving: &Serving, served: &Served, tether: &Tether) -> u64 {
+    let model = served.model.as_ref().filter(|_| served.model_is_file).map(Path::new);
+    let known = model.filter(|model| model.is_absolute() || stays(&serving.command, served.server));
+    known.and_then(|model| fs::metadata(Path::new(&tether.cwd).join(model)).ok()).map_or(0, |found| found.len())
 }
 
 /// Returns the program of llama.cpp itself; a script of that name is none.
@@ -145,8 +169,8 @@ fn own_program(environment: &Environment<'_>, served: &Served) -> Option<PathBuf
 }
 
 /// Asks the program for its options.
-fn bad_flag(environment: &Environment<'_>, served: &Served) -> Option<Aside> {
-    let program = own_program(environment, served)?;
+fn options(environment: &Environment<'_>, served: &Served) -> Options {
+    let Some(program) = own_program(environment, served) else { return Options::Unclear };
     let mut spec = Spec::new([program.into_os_string(), "--help".into()]);
     spec.env_clear = true;
     for name in ["PATH", "HOME", "LD_LIBRARY_PATH"] {
@@ -154,8 +178,8 @@ fn bad_flag(environment: &Environment<'_>, served: &Served) -> Option<Aside> {
             spec.env.push((name.into(), value.into()));
         }
     }
-    let output = run(&spec, None, PROGRAM).ok()?;
-    unknown_option(&environment.told.words, &String::from_utf8_lossy(&output.stdout)).map(Aside::Flag)
+    let Ok(output) = run(&spec, None, PROGRAM) else { return Options::Unclear };
+    judge_options(&environment.told.words, &String::from_utf8_lossy(&output.stdout))
 }
 
 /// Looks whether the program knows an architecture: it has the names of all of them in it, or its library has.
@@ -232,7 +256,7 @@ fn hub(environment: &Environment<'_>, served: &Served, exit: &ExitRecord) -> Opt
     #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
     let at = exit.at as f64;
     let brief = environment.session.request.is_some() || at - environment.tether.spawned_at_wall <= BRIEF_S;
-    let recent = crate::lifecycle::clock::wall() - at <= RECENT_S;
+    let recent = clock::wall() - at <= RECENT_S;
     // Relative to its directory it may be a model of its own.
     let local = Path::new(&environment.tether.cwd).join(repo).exists();
     if !brief || !recent || local || is_kept(environment, repo)? {

@@ -1,7 +1,7 @@
 //! Sessions whose command starts a container: the client is theirs, the container is not, so that a stop looks
 //! whether it went with its client.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use super::Inner;
 use super::doctor::warn;
 use super::gpu::Memory;
 use super::probe::holder;
+use super::serving::Serving;
 use super::session::Session;
 use crate::app::command::Check;
 use crate::app::contract::CommandLine;
@@ -30,6 +31,8 @@ const RECEIPTS: usize = 200;
 /// What a session was seen to have before its stop.
 pub(super) struct Had {
     pub(super) gpus: BTreeMap<Identity, Memory>,
+    /// What it, or a member of it, has started elsewhere.
+    pub(super) container: Option<Container>,
     /// Where its recipe has a stop of its own: the ports of its members.
     pub(super) ports: Vec<u16>,
 }
@@ -38,14 +41,33 @@ impl Inner {
     /// Looks what a stop did not bring back, beyond the ports of the members.
     pub(super) fn check_brought_back(&self, session: &Arc<Session>, had: &Had, receipt: &mut Receipt) {
         let begun = Instant::now();
-        self.check_container(session, receipt);
+        let captured = || client_in(receipt.captured.iter().map(|row| row.command.as_str()));
+        let mut awaited: Vec<u16> = session.serving.get().and_then(Serving::awaited_port).into_iter().collect();
+        match had.container.clone().or_else(captured) {
+            Some(found) => {
+                awaited.retain(|port| !found.ports.contains(port));
+                self.check_container(
+                    session,
+                    &Container { ports: [&found.ports[..], &awaited].concat(), ..found },
+                    receipt,
+                );
+            }
+            None => self.note_strangers(session, &awaited, receipt),
+        }
         self.check_ports(&had.ports, receipt);
         self.check_gpus(session, &had.gpus, receipt);
         receipt.elapsed_ms += u64::try_from(begun.elapsed().as_millis()).unwrap_or_default();
     }
 
-    /// Returns the container that the command of a session starts.
-    fn container_of(&self, session: &Session) -> Option<Container> {
+    /// Returns the container that the command of a session starts, or a member of it.
+    pub(super) fn container_of(&self, session: &Session) -> Option<Container> {
+        self.told_container(session).or_else(|| {
+            let state = session.state();
+            client_in(state.sample.rows.values().map(|sampled| sampled.row.command.as_str()))
+        })
+    }
+
+    fn told_container(&self, session: &Session) -> Option<Container> {
         let tether = session.tether();
         let typed = session.request.as_ref().and_then(|request| request.command.as_ref()).map(CommandLine::argv);
         let config = self.config();
@@ -56,8 +78,7 @@ impl Inner {
     }
 
     /// Looks whether the ports that led into a container came back with the end of its client.
-    fn check_container(&self, session: &Arc<Session>, receipt: &mut Receipt) {
-        let Some(found) = self.container_of(session) else { return };
+    fn check_container(&self, session: &Arc<Session>, found: &Container, receipt: &mut Receipt) {
         let until = Instant::now() + GIVE_BACK;
         let mut held: Vec<u16> = found.ports.clone();
         loop {
@@ -78,11 +99,22 @@ impl Inner {
         // podman's containers come back to the warden, and who tended this one was seen to end with it.
         let seen = receipt.dead == Some(true) && receipt.outcomes.iter().any(|row| tends(row.command.as_deref()));
         if !held.is_empty() || (receipt.escalated && !has_command && !seen) {
-            receipt.notes.insert(0, lives_on(&found, has_command, !held.is_empty()));
+            receipt.notes.insert(0, lives_on(found, has_command, !held.is_empty()));
         }
         if !held.is_empty() && receipt.dead == Some(true) {
             // Its client is; what the session is about is not, and lives where nobody of ours can look.
             receipt.dead = None;
+        }
+    }
+
+    /// Says who holds the port that a session was to listen on, and is none of it: that one was never its own.
+    fn note_strangers(&self, session: &Arc<Session>, awaited: &[u16], receipt: &mut Receipt) {
+        let told = |port: &u16, receipt: &Receipt| receipt.still_held.iter().any(|row| row.port == Some(*port));
+        for port in awaited {
+            if receipt.dead == Some(true) && !told(port, receipt) && self.is_held_elsewhere(session, *port) {
+                let by = holder(&self.inspector, *port).unwrap_or_else(|| "a process that cannot be looked at".into());
+                receipt.notes.push(format!("port {port} is held by {by}, which is none of this session"));
+            }
         }
     }
 
@@ -95,16 +127,20 @@ impl Inner {
         let recent = entries.iter().rev().filter(|entry| entry.at as f64 >= booted).map(|entry| &entry.receipt);
         // One process may hold the ports of all containers, those of sessions that live among them.
         let live = self.all().into_iter().filter(|session| !session.phase().0.is_over());
-        let taken: Vec<u16> =
-            live.filter_map(|session| self.container_of(&session)).flat_map(|one| one.ports).collect();
-        let lives = |receipt: &&Receipt| lives_elsewhere(receipt) && self.still_holds(receipt, &taken).is_some();
-        let mut found = recent.filter(lives).peekable();
-        let first = *found.peek()?;
-        let held = self.still_holds(first, &taken)?;
+        let ports = |session: Arc<Session>| {
+            let awaited = session.serving.get().and_then(Serving::awaited_port);
+            self.container_of(&session).map(|one| one.ports.into_iter().chain(awaited))
+        };
+        let taken: Vec<u16> = live.filter_map(ports).flatten().collect();
+        let left = recent.filter(|receipt| lives_elsewhere(receipt));
+        let found: Vec<(&Receipt, &StillHeld)> =
+            left.filter_map(|receipt| Some((receipt, self.still_holds(receipt, &taken)?))).collect();
+        let (first, held) = *found.first()?;
         let port = held.port.unwrap_or_default();
         let what =
             format!("port {port}, which is held by {}: {} is stopped, what it started is not", held.by, first.session);
-        let count = found.count();
+        // A session that was stopped twice has left one.
+        let count = found.iter().map(|(_, held)| (held.port, &held.by)).collect::<BTreeSet<_>>().len();
         let detail = if count > 1 { format!("{count}, for example on {what}") } else { format!("one, on {what}") };
         Some(warn("containers", detail, first.notes.first().map_or("", String::as_str)))
     }
@@ -158,6 +194,11 @@ fn lives_elsewhere(receipt: &Receipt) -> bool {
     receipt.dead.is_none() && receipt.unverified.is_empty() && receipt.survivors.is_empty()
 }
 
+/// Returns the container that one of some command lines starts, which are masked.
+fn client_in<'a>(mut commands: impl Iterator<Item = &'a str>) -> Option<Container> {
+    commands.find_map(|line| container(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()))
+}
+
 fn tends(command: Option<&str>) -> bool {
     let program = command.and_then(|command| command.split(' ').next()).unwrap_or_default();
     Path::new(program).file_name().is_some_and(|name| name == "conmon")
@@ -165,18 +206,24 @@ fn tends(command: Option<&str>) -> bool {
 
 /// Says that a container outlived its client, or may have, and what ends it.
 fn lives_on(found: &Container, has_command: bool, held: bool) -> String {
-    let engine = &found.engine;
+    let Container { engine, client, .. } = found;
     let how = if held { "lives on" } else { "may live on: its client was killed before it could stop it" };
     if has_command {
         return format!("its container {how}, though its stop command ran; `{engine} ps` shows it");
     }
+    if let Some((compose, _)) = client.rsplit_once(' ').filter(|(compose, _)| compose.ends_with("compose")) {
+        let words: Vec<&str> = compose.split(' ').chain(["stop"]).collect();
+        return format!(
+            "`{client}` is a client, and its container {how}: end it with `{compose} stop`, and give the recipe `stop = {{ command = {words:?} }}`"
+        );
+    }
     let name = found.name.as_deref().map(|name| text::escape(name).into_owned());
     match name {
         Some(name) => format!(
-            "`{engine} run` is a client, and its container {how}: end it with `{engine} stop {name}`, and give the recipe `stop = {{ command = [\"{engine}\", \"stop\", \"{name}\"] }}`"
+            "`{client}` is a client, and its container {how}: end it with `{engine} stop {name}`, and give the recipe `stop = {{ command = [\"{engine}\", \"stop\", \"{name}\"] }}`"
         ),
         None => format!(
-            "`{engine} run` is a client, and its container {how}: `{engine} ps` shows it; give it a --name, and the recipe a `stop.command` such as [\"{engine}\", \"stop\", NAME]"
+            "`{client}` is a client, and its container {how}: `{engine} ps` shows it; give it a --name, and the recipe a `stop.command` such as [\"{engine}\", \"stop\", NAME]"
         ),
     }
 }

@@ -2,19 +2,20 @@
 
 use std::fs;
 use std::io::BufReader;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use super::probe::holder;
+use super::preflight::may_have_met;
+use super::probe::in_words;
 use super::serving::Serving;
 use super::session::Session;
-use crate::app::contract::HostKind;
-use crate::app::phase::{Evidence, Fault, File, Holder, Served, Server, diagnose, read_gguf};
+use crate::app::contract::{HostKind, Phase};
+use crate::app::phase::{Evidence, Fault, File, Holder, Served, Server, diagnose, read_gguf, stays};
 use crate::lifecycle::clock::wall;
-use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_of_port};
+use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_at, owner_of_port};
 use crate::lifecycle::tether::ExitRecord;
 use crate::text;
 
@@ -60,11 +61,16 @@ impl Inner {
         #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
         let recent = exit.is_none_or(|exit| wall() - exit.at as f64 <= RECENT_S);
         let port = served.and_then(Served::port).filter(|_| recent);
-        let holder = port.map_or(Holder::Unknown, |port| self.holder_of(&session.id, port));
+        let holder = port.map_or(Holder::Unknown, |port| {
+            let may_have_met = |held| served.is_none_or(|served| may_have_met(served, held));
+            self.holder_of(&session.id, port, may_have_met)
+        });
         let free_port = match holder {
             Holder::Other(_) => port.and_then(|port| self.free_port(port)),
             Holder::Unknown | Holder::Nobody => None,
         };
+        let phase = session.state().progress.phase;
+        let listened = serving.own_port().is_some();
         let cwd = session.tether().cwd;
         let evidence = Evidence {
             command: &serving.command,
@@ -72,15 +78,19 @@ impl Inner {
             code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal.as_deref()),
             found: seen.cause.as_ref(),
-            listened: serving.own_port().is_some(),
+            listened,
             holder,
             free_port,
-            file: served.map_or(File::Unknown, |served| model_file(served, Path::new(&cwd))),
+            file: served.filter(|served| !has_loaded(served, phase, listened)).map_or(File::Unknown, |served| {
+                let stays = !serving.scripted && stays(&serving.command, served.server);
+                model_file(served, stays.then(|| Path::new(&cwd)))
+            }),
             aside: None,
         };
         let mut diagnosis = diagnose(&evidence);
-        if diagnosis.as_ref().is_none_or(|diagnosis| diagnosis.cause.is_vague()) {
-            let aside = exit.and_then(|exit| self.look_aside(session, serving, exit, &evidence.file));
+        let unexplained = diagnosis.as_ref().is_none_or(|diagnosis| diagnosis.cause.is_vague());
+        if unexplained && seen.cause.is_none() {
+            let aside = exit.and_then(|exit| self.look_aside(session, serving, exit, &evidence.file, &seen));
             if aside.is_some() {
                 diagnosis = diagnose(&Evidence { aside, ..evidence });
             }
@@ -109,16 +119,18 @@ impl Inner {
             && session.host == HostKind::Tmux
             && let (Ok(text), Ok(table)) = (self.printed(session), self.patterns())
         {
-            seen.cause = serving.reading(&table, &text).cause;
+            let shown = serving.reading(&table, &text);
+            (seen.cause, seen.printed) = (shown.cause, seen.printed || shown.printed);
         }
         seen
     }
 
-    pub(super) fn holder_of(&self, own: &str, port: u16) -> Holder {
+    /// Returns who but the session itself listens on a port, at an address that `is_meant`.
+    pub(super) fn holder_of(&self, own: &str, port: u16, is_meant: impl Fn(IpAddr) -> bool) -> Holder {
         if self.inspector.kind() != InspectorKind::Procfs {
             return Holder::Unknown;
         }
-        let owner = owner_of_port(&self.inspector, port);
+        let owner = owner_at(&self.inspector, port, is_meant);
         let holds = |session: &Arc<Session>| {
             let state = session.state();
             state.sample.rows.keys().any(|member| owner == PortOwner::Process(member.pid))
@@ -131,7 +143,7 @@ impl Inner {
                 let name = text::escape(&other.state().tether.name).into_owned();
                 Holder::Other(format!("session {name} ({})", other.id))
             }
-            None => holder(&self.inspector, port).map_or(Holder::Nobody, Holder::Other),
+            None => in_words(&self.inspector, owner).map_or(Holder::Nobody, Holder::Other),
         }
     }
 
@@ -144,12 +156,17 @@ impl Inner {
     }
 }
 
-/// Looks at the model file of a server; a repository of a hub is none.
-pub(super) fn model_file(served: &Served, cwd: &Path) -> File {
+/// Tells whether a server had its model: all but llama-server, which says so itself, listen when they have.
+fn has_loaded(served: &Served, phase: Phase, listened: bool) -> bool {
+    matches!(phase, Phase::Ready | Phase::Idle) || (listened && served.server != Server::LlamaServer)
+}
+
+/// Looks at the model file of a server; a repository of a hub is none. `cwd` is where it runs, as far as that is known.
+pub(super) fn model_file(served: &Served, cwd: Option<&Path>) -> File {
     let Some(model) = served.model.as_deref().filter(|model| served.model_is_file && !model.starts_with('~')) else {
         return File::Unknown;
     };
-    let path = cwd.join(model);
+    let path = cwd.map_or_else(|| PathBuf::from(model), |cwd| cwd.join(model));
     if !path.is_absolute() {
         // Of a session that others have launched nobody knows where it runs.
         return File::Unknown;
@@ -178,8 +195,9 @@ pub(super) fn model_file(served: &Served, cwd: &Path) -> File {
 
 /// Returns the file beside a missing one whose name is most like it, as the command would name it.
 fn near(path: &Path, model: &str) -> Option<String> {
-    let name = path.file_name()?.to_str()?;
-    let alike = |entry: &fs::DirEntry| Some(strsim::jaro_winkler(entry.file_name().to_str()?, name));
+    // Every model file ends in the same way.
+    let name = path.file_stem()?.to_str()?;
+    let alike = |entry: &fs::DirEntry| Some(strsim::jaro_winkler(entry.path().file_stem()?.to_str()?, name));
     let files = fs::read_dir(path.parent()?).ok()?.flatten();
     let same_kind = files.filter(|entry| entry.path().extension() == path.extension() && entry.path().is_file());
     let rated = same_kind.filter_map(|entry| Some((alike(&entry)?, entry)));
@@ -196,7 +214,21 @@ mod tests {
 
     fn look(folder: &Path, model: &str) -> File {
         let argv = ["llama-server", "-m", model].map(str::to_owned);
-        model_file(&recognise(&argv, &|_| None, "/").unwrap(), folder)
+        model_file(&recognise(&argv, &|_| None, "/").unwrap(), Some(folder))
+    }
+
+    #[test]
+    fn who_has_loaded_its_model_does_not_lack_it() {
+        let check = |line: &str, phase, listened, expected| {
+            let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let served = recognise(&argv, &|_| None, "/").unwrap();
+            assert_eq!(has_loaded(&served, phase, listened), expected, "{line} {phase:?} {listened}");
+        };
+        check("llama-server -m x", Phase::Loading, true, false);
+        check("llama-server -m x", Phase::Ready, true, true);
+        check("llama-server -m x", Phase::Idle, false, true);
+        check("vllm serve ./x", Phase::Starting, true, true);
+        check("vllm serve ./x", Phase::Starting, false, false);
     }
 
     #[test]
@@ -210,6 +242,15 @@ mod tests {
         // A slip of the finger.
         assert_eq!(look(folder.path(), "./magik.gguf"), File::Missing(Some("./magic.gguf".into())));
         assert_eq!(look(folder.path(), "sub/x.gguf"), File::Missing(None));
+        // All that they share is how they end.
+        fs::write(folder.path().join("tensor.gguf"), "GGUF").unwrap();
+        for name in ["nope.gguf", "x.gguf"] {
+            assert_eq!(look(folder.path(), name), File::Missing(None), "{name}");
+        }
+        assert_eq!(look(folder.path(), "tensors.gguf"), File::Missing(Some("tensor.gguf".into())));
+        // Where it runs is not known.
+        let argv = ["llama-server", "-m", "magic.gguf"].map(str::to_owned);
+        assert_eq!(model_file(&recognise(&argv, &|_| None, "/").unwrap(), None), File::Unknown);
         // Nobody waits for the writer of a pipe.
         rustix::fs::mknodat(
             rustix::fs::CWD,

@@ -1,7 +1,7 @@
 //! Looks before a launch: what is impossible is refused before anything is made, a doubt becomes a note.
 
 use std::ffi::{OsStr, OsString};
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -112,7 +112,10 @@ impl Inner {
             if intent.replaced.iter().any(|session| replaced(&session)) {
                 return None;
             }
-            (self.holder_of("", port), Some(reachable(met)))
+            (
+                self.holder_of("", port, |held| clashes(served.server, served.host.as_deref(), held)),
+                Some(reachable(met)),
+            )
         } else {
             // Nobody can tell who it is, but the kernel does not give the port twice.
             let taken = TcpListener::bind(("127.0.0.1", port)).err();
@@ -179,7 +182,7 @@ fn program(words: &[String], intent: &Intent<'_>, served: &Served) -> Option<Fin
 fn file(intent: &Intent<'_>, served: &Served, sure: bool) -> Option<Finding> {
     // A shell may be elsewhere by the time that it runs the server.
     let absolute = served.model.as_deref().is_some_and(|model| model.starts_with('/'));
-    let file = if sure || absolute { model_file(served, intent.cwd) } else { File::Unknown };
+    let file = if sure || absolute { model_file(served, Some(intent.cwd)) } else { File::Unknown };
     let broken = matches!(file, File::Faulty(_));
     let diagnosis = diagnose(&Evidence { file, ..evidence(intent.command, Some(served)) })?;
     let why = way_out(&diagnosis, None);
@@ -215,10 +218,41 @@ fn clashes(server: Server, host: Option<&str>, held: IpAddr) -> bool {
     wanted == held || (wanted.is_unspecified() && (wanted.is_ipv6() || held.is_ipv4()))
 }
 
+/// Tells whether a server that could not listen may have met a socket on `held`: any one where it has named no address.
+pub(super) fn may_have_met(served: &Served, held: IpAddr) -> bool {
+    match served.host.as_deref().map(|host| host.trim_matches(['[', ']'])) {
+        // Either of the two, as it is resolved.
+        Some("localhost") => {
+            held.is_unspecified() || [IpAddr::from([127, 0, 0, 1]), Ipv6Addr::LOCALHOST.into()].contains(&held)
+        }
+        Some(host) if host.parse::<IpAddr>().is_ok() => clashes(served.server, Some(host), held),
+        Some(_) | None => true,
+    }
+}
+
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_holds_a_port_elsewhere_is_not_met() {
+        let check = |options: &str, held: &str, expected| {
+            let argv: Vec<String> = format!("llama-server -m x{options}").split(' ').map(str::to_owned).collect();
+            let served = recognise(&argv, &|_| None, "/").unwrap();
+            assert_eq!(may_have_met(&served, held.parse().unwrap()), expected, "{options} {held}");
+        };
+        check(" --host 127.0.0.1", "127.0.0.2", false);
+        check(" --host 127.0.0.1", "127.0.0.1", true);
+        check(" --host 127.0.0.1", "0.0.0.0", true);
+        check(" --host 0.0.0.0", "127.0.0.2", true);
+        check(" --host [::1]", "::1", true);
+        check(" --host ::1", "127.0.0.1", false);
+        check(" --host localhost", "127.0.0.2", false);
+        check(" --host localhost", "::1", true);
+        check(" --host gpu.example", "127.0.0.2", true);
+        check("", "127.0.0.2", true);
+    }
 
     #[test]
     fn addresses_share_a_port_or_not() {

@@ -164,7 +164,12 @@ fn in_use(inspector: &Inspector, port: u16) -> String {
 
 /// Returns who listens on a port, in words; `None` where that is nobody.
 pub(super) fn holder(inspector: &Inspector, port: u16) -> Option<String> {
-    match owner_of_port(inspector, port) {
+    in_words(inspector, owner_of_port(inspector, port))
+}
+
+/// Returns who that is; `None` where it is nobody.
+pub(super) fn in_words(inspector: &Inspector, owner: PortOwner) -> Option<String> {
+    match owner {
         PortOwner::Nobody => None,
         PortOwner::Process(pid) => {
             let (command, _) = text::command_line(&inspector.argv(pid));

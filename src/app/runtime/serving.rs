@@ -90,6 +90,13 @@ impl Serving {
         self.work.lock().unwrap_or_else(PoisonError::into_inner).own_port
     }
 
+    /// Returns the port of this computer that it was to listen on, where somebody has said so or somebody else holds it.
+    pub(super) fn awaited_port(&self) -> Option<u16> {
+        let question = self.question.as_ref()?;
+        let held = || self.work.try_lock().is_ok_and(|work| matches!(work.probed, Probed::Elsewhere(_)));
+        question.port.filter(|_| question.fixed || held())
+    }
+
     fn server(&self) -> Server {
         self.served.as_ref().map_or(Server::Other, |served| served.server)
     }

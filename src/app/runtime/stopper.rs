@@ -238,7 +238,8 @@ impl Inner {
         let ladder = if shell { Ladder::terminal(Duration::ZERO) } else { tether.ladder() };
         let ladder = Ladder { grace: Duration::from_secs_f64(grace_s), force: how.force, ..ladder };
         let mut notes: Vec<String> = tether.adoption.iter().map(|_| NO_WARDEN.to_owned()).collect();
-        let mut had = Had { gpus: self.gpu_memory_of(session), ports: Vec::new() };
+        let mut had =
+            Had { gpus: self.gpu_memory_of(session), container: self.container_of(session), ports: Vec::new() };
         let mut guard = guard(self, &tether);
         guard.protect_asker(how.asker);
         let mut host = SessionHost {

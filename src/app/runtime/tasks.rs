@@ -15,7 +15,7 @@ use crate::app::config::CookbookConfig;
 use crate::app::config::trust::fingerprint;
 use crate::app::configure::with_presets;
 use crate::app::contract::{HostKind, Phase, SessionRow};
-use crate::app::cookbook::file::{StateFile, WAY_OUT};
+use crate::app::cookbook::file::{StateFile, Unwritable, WAY_OUT};
 use crate::app::cookbook::state::{Change, Preset, State, Task};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
@@ -409,7 +409,13 @@ impl Inner {
     fn check_state_file(&self) -> Result<(), AppError> {
         let Some(cookbook) = &self.cookbook else { return Ok(()) };
         cookbook.file.check_writable().map_err(|reason| {
-            let way_out = "nothing was signalled; mend it, or leave out [cookbook] data_dir and adopt its tmux session";
+            let way_out = match &reason {
+                // It says what to do itself.
+                Unwritable::Locked(_) => "nothing was signalled",
+                Unwritable::Unusable(_) => {
+                    "nothing was signalled; mend it, or leave out [cookbook] data_dir and adopt its tmux session"
+                }
+            };
             AppError::new(ErrorKind::State, format!("{reason}: {way_out}"))
         })
     }

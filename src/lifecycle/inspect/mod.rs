@@ -25,7 +25,8 @@ pub use kin::Kin;
 pub use procfs::Procfs;
 pub use ps::Ps;
 pub use sockets::{
-    Listener, Listening, PortOwner, Sockets, addresses_on, listeners_of, listening_on, owner_of_port, reachable,
+    Listener, Listening, PortOwner, Sockets, addresses_on, listeners_of, listening_on, owner_at, owner_of_port,
+    reachable,
 };
 
 use super::clock::boottime;

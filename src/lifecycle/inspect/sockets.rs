@@ -65,8 +65,14 @@ pub enum PortOwner {
 
 /// Returns who listens on a TCP port.
 pub fn owner_of_port(inspector: &Inspector, port: u16) -> PortOwner {
+    owner_at(inspector, port, |_| true)
+}
+
+/// Returns who listens on a TCP port at an address that `is_meant`.
+pub fn owner_at(inspector: &Inspector, port: u16, is_meant: impl Fn(IpAddr) -> bool) -> PortOwner {
     let Inspector::Procfs(procfs) = inspector else { return PortOwner::Nobody };
-    let inodes: Vec<u64> = listening(procfs.root()).into_iter().filter(|(_, p)| *p == port).map(|(i, _)| i).collect();
+    let meant = rows(procfs.root()).into_iter().filter(|row| row.address.port() == port && is_meant(row.address.ip()));
+    let inodes: Vec<u64> = meant.map(|row| row.inode).collect();
     if inodes.is_empty() {
         return PortOwner::Nobody;
     }

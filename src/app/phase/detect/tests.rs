@@ -77,7 +77,7 @@ fn a_llama_server_comes_to_be_ready() {
 #[test]
 fn what_a_server_answers_is_no_phase_and_no_failure() {
     let (answers, phases) = seen("llama-http", Server::LlamaServer);
-    assert_eq!((answers, phases), (Seen::default(), Vec::new()));
+    assert_eq!((answers, phases), (Seen { printed: true, ..Seen::default() }, Vec::new()));
     let both = [transcript("llama-pty-ready").1, b"\n".to_vec(), transcript("llama-http").1].concat();
     let (after, phases) = replay(Server::LlamaServer, &both, 61);
     assert_eq!((after.phase, after.cause), (Some(Phase::Ready), None));

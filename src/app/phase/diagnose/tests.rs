@@ -131,6 +131,21 @@ fn model_files_with_a_log_and_without() {
     case.aside = Some(Aside::Architecture("notanarch".into()));
     case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"notanarch\"", None);
     case.aside = None;
+    // It complained of something else, whatever became of its file.
+    for (file, why) in [
+        (File::Missing(None), "HTTP server error"),
+        (File::Faulty(Fault::Truncated), "GET failed (429)"),
+        (File::Unreadable("Permission denied".into()), "Worker proc 1 died unexpectedly"),
+    ] {
+        let found = Found { cause: Cause::Died, what: None, why: Some(why.into()), line: why.into() };
+        let case = Case { found: Some(found), file, command: case.command.clone(), ..Case::new("x") };
+        case.check(Cause::Died, &format!("it says: {why}"), None);
+    }
+    let why = "model loading error";
+    let found = Found { cause: Cause::Died, what: None, why: Some(why.into()), line: why.into() };
+    let file = File::Faulty(Fault::Truncated);
+    let loading = Case { found: Some(found), file, command: case.command.clone(), ..Case::new("x") };
+    assert_eq!(loading.diagnosis().map(|found| found.cause), Some(Cause::BadFile));
     let detail = "its output does not say why; its port was free, and its model file is whole, of the architecture \"notanarch\"";
     case.check(Cause::Died, detail, None);
 }
@@ -142,8 +157,10 @@ fn options() {
     case.check(Cause::BadFlag, "it does not know the option --bogus-flag", Some(suggested));
     (case.found, case.aside) = (None, Some(Aside::Flag("--bogus-flag".into())));
     case.check(Cause::BadFlag, "it does not know the option --bogus-flag", Some(suggested));
-    let case = told("llama-bad-value", Server::LlamaServer);
+    let mut case = told("llama-bad-value", Server::LlamaServer);
     case.check(Cause::BadValue, "it does not take the value of -c (stoi)", Some("llama-server --help"));
+    (case.found, case.aside) = (None, Some(Aside::Value("-c".into())));
+    case.check(Cause::BadValue, "it does not take the value of -c", Some("llama-server --help"));
     let mut case = Case::new("python3 -m llama_cpp.server --bogus 1");
     case.code = Some(2);
     case.check(
@@ -194,6 +211,12 @@ fn memory_and_kills() {
         (case.code, case.signal, case.aside) = (code, signal, Some(Aside::AddressSpace(700_000 << 10)));
         let detail = "out of memory: its address space was limited to 683 MiB (ulimit -v)";
         case.check(Cause::OutOfMemory, detail, Some("llama-server -m x -c 4096"));
+    }
+    // What it printed comes before what was found aside, however little it says.
+    for aside in [Aside::AddressSpace(1), Aside::Flag("-x".into()), Aside::Hub(Cause::Gated)] {
+        let found = Found { cause: Cause::Died, what: None, why: Some("why".into()), line: "why".into() };
+        let case = Case { found: Some(found), aside: Some(aside), ..Case::new("llama-server -m x") };
+        case.check(Cause::Died, "it says: why", None);
     }
     let detail = "it was killed, and not by us: most often the kernel does that when memory runs out";
     for (code, signal) in [(None, Some("KILL")), (Some(137), None)] {
