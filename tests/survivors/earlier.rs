@@ -67,6 +67,10 @@ fn of_a_manager_that_was_killed() {
     let receipt = format!("state/sessions/{}.receipt", session.id);
     eventually("the receipt of the warden", || world.path(&receipt).exists());
     eventually("the record goes", || world.tether(&session.id).is_none());
+    // Until then it holds the lock: whoever comes meanwhile leaves it to the next one.
+    for supervisor in &session.supervisors {
+        assert!(supervisor.ends_within(PATIENCE));
+    }
     // Named as it was, for there is no record any more to tell.
     assert_said_once(&world, &session.id, &["(bash)", "owner is gone", "nothing is left"]);
 }
