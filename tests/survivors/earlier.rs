@@ -67,6 +67,10 @@ fn of_a_manager_that_was_killed() {
     let receipt = format!("state/sessions/{}.receipt", session.id);
     eventually("the receipt of the warden", || world.path(&receipt).exists());
     eventually("the record goes", || world.tether(&session.id).is_none());
+    // Until then it holds the lock: whoever comes meanwhile leaves it to the next one.
+    for supervisor in &session.supervisors {
+        assert!(supervisor.ends_within(PATIENCE));
+    }
     // Named as it was, for there is no record any more to tell.
     assert_said_once(&world, &session.id, &["(bash)", "owner is gone", "nothing is left"]);
 }
@@ -145,12 +149,13 @@ fn with_those_who_carry_its_marker() {
         let world = World::new();
         let mut batch = world.batch();
         let daemon = world.shell("trap '' HUP TERM; log daemon; exec sleep $NAP");
-        let then = if exits { "exit 3" } else { "exec sleep 90" };
+        let then = if exits { "until [ -e $FX/end ]; do sleep 0.05; done; exit 3" } else { "exec sleep 90" };
         let script = world.shell(&format!("log root; (setsid bash {daemon} < /dev/null > /dev/null 2>&1 &); {then}"));
         let session = world.launch(&mut batch, &Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &script] });
         world.ledger.await_roles(&["root", "daemon"]);
         let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
         if exits {
+            std::fs::write(world.path("end"), "").unwrap();
             batch.ok(json!({ "cmd": "wait", "session": session.id, "for": "exit", "timeout_s": 20 }));
         }
         batch.signal(Signal::STOP);

@@ -218,6 +218,7 @@ fn an_end_that_its_warden_cannot_write_is_written_later() {
         let record = state.join(format!("sessions/{session}.json"));
         assert!(record.exists(), "nothing says yet how it ended");
         if dismissed {
+            eventually("its end to be seen", || other.row(&session)["phase"] == "failed");
             let error = other.error(json!({ "cmd": "dismiss", "session": session }));
             assert!(error["message"].as_str().unwrap().contains("could not be written yet"), "{error}");
             assert!(record.exists());

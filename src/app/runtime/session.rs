@@ -88,6 +88,8 @@ pub(super) struct State {
     pub(super) exit: Option<ExitRecord>,
     /// The workload was observed dead; its status may still be unknown.
     pub(super) over: bool,
+    /// It had ended before this run began: that is shown, and no news.
+    pub(super) ended_before: bool,
     /// Another cookbook-tui, or its warden, has stopped it.
     pub(super) elsewhere: bool,
     /// The tether is gone: everything was observed dead.
@@ -200,6 +202,7 @@ impl Session {
             hold: None,
             exit: None,
             over: false,
+            ended_before: false,
             elsewhere: false,
             settled: false,
             empty: false,
@@ -320,7 +323,7 @@ impl Session {
     pub(super) fn forget_end(&self, tether: Tether) {
         let mut state = self.state();
         (state.over, state.elsewhere, state.exit, state.receipt) = (false, false, None, None);
-        state.empty = false;
+        (state.empty, state.ended_before) = (false, false);
         (state.witness, state.borrowed, state.tether) = (None, false, tether);
     }
 }

@@ -12,7 +12,6 @@ use super::restarts::Followed;
 use super::session::Session;
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
-use crate::lifecycle::clock::{boottime, wall};
 use crate::lifecycle::verdict::VerdictKind;
 
 /// How long the warden may take to record an exit that was seen.
@@ -105,16 +104,12 @@ impl Inner {
         }
         session.reap();
         let exit = session.state().exit.clone();
-        // What had ended before this run began is in the list, and no news.
-        let ran_s = boottime() - self.began;
-        #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
-        let old = session.request.is_none() && exit.as_ref().is_some_and(|exit| wall() - exit.at as f64 > ran_s + 1.0);
         let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));
         if session.state().elsewhere {
             self.sample_one(session);
             return self.changed();
         }
-        if !old {
+        if !session.state().ended_before {
             self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal, attempt: None });
         }
         self.sample_one(session);
