@@ -339,7 +339,7 @@ fn errors_of_ready_and_stop_name_line_key_and_the_way_out() {
         ),
         (
             "stop = { keys = ['C-c', 'Entre'] }",
-            "`keys` in `stop` of [[recipe]] must be a key by its name, such as Enter, Escape, Up, F1, C-c or M-x, found `Entre`",
+            "`keys[1]` in `stop` of [[recipe]] must be a key by its name, such as Enter, Escape, Up, F1, C-c or M-x, found `Entre`",
         ),
         (
             "stop = { keys = [] }",
