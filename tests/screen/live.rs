@@ -13,7 +13,8 @@ fn a_stubborn_process_is_seen_on_its_way_to_kill() {
     terminal.await_that("the receipt in its place", |text| {
         text.contains("Receipt: shell") && !text.contains("Stopping: shell")
     });
-    terminal.await_text("stopped");
+    terminal.key("Escape");
+    terminal.await_that("the list", |text| text.contains("stopped") && !text.contains("Receipt:"));
     terminal.key("q");
     terminal.await_text("prompt>");
     terminal.assert_restored();

@@ -30,7 +30,9 @@ fn a_stop_is_held_before_kill_and_let_go_on() {
     }
     terminal.key("H");
     assert!(ends(&shell));
-    terminal.await_that("the end of the panel", |text| !text.contains("Stopping: shell"));
+    terminal.await_text("Receipt: shell");
+    terminal.key("Escape");
+    terminal.await_that("the end of the panel", |text| !text.contains("Receipt: shell"));
     terminal.key("q");
     terminal.await_text("prompt>");
     terminal.assert_restored();
