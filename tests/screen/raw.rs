@@ -21,7 +21,8 @@ fn strange(bytes: &[u8]) -> Vec<String> {
     let mut rest = &*text;
     while let Some(c) = rest.chars().next() {
         let length = if let Some(sequence) = rest.strip_prefix("\x1b[") {
-            let end = sequence.find(|c: char| ('@'..='~').contains(&c)).map_or(rest.len(), |end| end + 3);
+            // What is on its way when one looks is looked at the next time.
+            let Some(end) = sequence.find(|c: char| ('@'..='~').contains(&c)).map(|end| end + 3) else { break };
             let sequence = &rest[..end];
             // Colours go by number (38;5), so `31` is another's; the rest are movements, modes, and what is asked.
             let is_ours = match sequence.chars().next_back() {
@@ -35,7 +36,7 @@ fn strange(bytes: &[u8]) -> Vec<String> {
             }
             end
         } else if rest.starts_with("\x1b]") {
-            let end = rest.find(['\x07', '\\']).map_or(rest.len(), |end| end + 1);
+            let Some(end) = rest.find(['\x07', '\\']).map(|end| end + 1) else { break };
             let is_title = rest[..end].strip_prefix("\x1b]2;cookbook-tui").and_then(|rest| rest.strip_suffix('\x07'));
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | ',' | ' ');
             if !is_title.is_some_and(|rest| rest.chars().all(is_plain))
@@ -46,6 +47,8 @@ fn strange(bytes: &[u8]) -> Vec<String> {
                 found.push(rest[..end].to_owned());
             }
             end
+        } else if rest == "\x1b" {
+            break;
         } else {
             let steers = c.is_control()
                 || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
