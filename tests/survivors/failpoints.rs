@@ -28,7 +28,9 @@ fn starting(world: &World, variable: &str, value: String) -> Batch {
     argv.extend(["--batch".to_owned(), "-".to_owned()]);
     let mut command = world.command(&argv);
     command.env(variable, value).stderr(std::process::Stdio::null());
-    Batch::start(command)
+    let mut batch = Batch::begin(command);
+    batch.send(json!({ "cmd": "subscribe" }));
+    batch
 }
 
 fn dying(world: &World, point: &str, hit: u32) -> Batch {

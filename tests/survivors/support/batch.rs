@@ -23,7 +23,14 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// Starts a manager and subscribes to its events.
-    pub(crate) fn start(mut command: Command) -> Self {
+    pub(crate) fn start(command: Command) -> Self {
+        let mut batch = Self::begin(command);
+        batch.ok(json!({ "cmd": "subscribe" }));
+        batch
+    }
+
+    /// Starts a manager that may die before it answers anything.
+    pub(crate) fn begin(mut command: Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         let (sender, lines) = channel();
@@ -36,16 +43,14 @@ impl Batch {
             }
         });
         let input = child.stdin.take();
-        let mut batch = Self { child, input, lines, answers: Vec::new(), events: Vec::new(), next: 0 };
-        batch.ok(json!({ "cmd": "subscribe" }));
-        batch
+        Self { child, input, lines, answers: Vec::new(), events: Vec::new(), next: 0 }
     }
 
-    /// Sends a request and returns its id.
+    /// Sends a request and returns its id. Whoever waits for the answer of one that has died is told there.
     pub(crate) fn send(&mut self, mut request: Value) -> u64 {
         self.next += 1;
         request["id"] = self.next.into();
-        writeln!(self.input.as_mut().unwrap(), "{request}").unwrap();
+        writeln!(self.input.as_mut().unwrap(), "{request}").ok();
         self.next
     }
 
