@@ -194,9 +194,7 @@ fn carry_out(inner: Arc<Inner>, command: &Command, asker: &Asker<'_>) -> Result<
     let Some(reference) = asks_the_owner(command) else {
         return Err(refused("this is not asked of an owner".into()));
     };
-    if inner.find(reference)?.pty.is_none() {
-        return Err(refused(format!("{reference} is not a PTY session of this cookbook-tui")));
-    }
+    inner.ours(reference)?;
     // Nobody goes on waiting for an asker that has left.
     let answer = if let Command::Wait(request) = command {
         inner.wait_while(request, &|| !has_left(asker.stream)).map(Answer::Waited)

@@ -92,7 +92,7 @@ impl Inner {
         Ok(Value::Null)
     }
 
-    fn ours(&self, reference: &str) -> Result<Arc<Session>, AppError> {
+    pub(super) fn ours(&self, reference: &str) -> Result<Arc<Session>, AppError> {
         let until = Instant::now() + BEGINS;
         loop {
             let session = self.find(reference)?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::adopted::Panes;
+use super::panes::BESIDE;
 use super::session::Session;
 use crate::app::contract::HostKind;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
@@ -35,6 +36,8 @@ pub(super) struct SessionHost<'a> {
     pub(super) end_escapees: bool,
     /// Panes in which something runs, as last asked.
     pub(super) running_panes: usize,
+    /// What is to be said because a person has opened panes beside the one that has a warden.
+    pub(super) beside: Option<&'static str>,
 }
 
 impl SessionHost<'_> {
@@ -84,6 +87,10 @@ impl Host for SessionHost<'_> {
             }
         };
         self.running_panes = panes.len();
+        let front = self.tether.front.as_ref();
+        if front.is_some() && panes.iter().any(|root| Some(root) != front) {
+            self.beside = Some(BESIDE);
+        }
         let mut scope = self.tether.scope(panes);
         scope.report_escapees &= !self.end_escapees;
         scope.known.extend(self.session.remembered());

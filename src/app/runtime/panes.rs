@@ -2,6 +2,7 @@
 //!
 //! A look asks tmux only when the server has other children than at the last answer: every pane is one of them.
 
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::Inner;
@@ -26,7 +27,7 @@ const BLIND: Duration = Duration::from_secs(5);
 const MOVED: Duration = Duration::from_secs(15);
 
 /// What was seen of one server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Seen {
     server: Identity,
     looked_at: Instant,
@@ -37,6 +38,10 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    fn roots_of(&self, session: SessionId) -> Vec<Identity> {
+        self.roots.iter().filter(|(of, _)| *of == session).map(|(_, root)| root.clone()).collect()
+    }
+
     fn holds_several(&self) -> bool {
         self.roots
             .iter()
@@ -49,23 +54,38 @@ impl Inner {
     /// Tells whether a person has opened panes beside the one that has a warden, or somebody lives who left one of them.
     pub(super) fn has_panes_beside(&self, session: &Session, tether: &Tether) -> bool {
         let beside = |root: &Identity| Some(root) != tether.front.as_ref();
-        tether.front.is_some() && (self.panes_seen(tether).iter().any(beside) || session.state().sees_left_behind())
+        tether.front.is_some() && (self.panes_known(tether).iter().any(beside) || session.state().sees_left_behind())
+    }
+
+    /// Returns the roots of the panes of a session as they were last seen; asks nobody.
+    pub(super) fn panes_known(&self, tether: &Tether) -> Vec<Identity> {
+        let record = tether.tmux.as_ref().filter(|_| tether.adoption.is_none());
+        let Some((record, Ok(session))) = record.map(|record| (record, record.session_id.parse())) else {
+            return Vec::new();
+        };
+        self.seen_of(&record.server).map_or_else(Vec::new, |seen| seen.roots_of(session))
     }
 
     /// Returns the roots of the panes that a session has in tmux. For looking: a stop asks anew.
     pub(super) fn panes_seen(&self, tether: &Tether) -> Vec<Identity> {
         let Some(record) = tether.tmux.as_ref().filter(|_| tether.adoption.is_none()) else { return Vec::new() };
         let Ok(session) = record.session_id.parse::<SessionId>() else { return Vec::new() };
-        let mut all = self.panes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let at = all.iter().position(|seen| seen.server == record.server);
-        let before = at.map(|at| all.swap_remove(at));
-        let seen = match before {
-            Some(seen) if seen.looked_at.elapsed() < GLANCE => seen,
-            before => self.look_at_panes(record, before),
-        };
-        let roots = seen.roots.iter().filter(|(of, _)| *of == session).map(|(_, root)| root.clone()).collect();
+        let before = self.seen_of(&record.server);
+        if let Some(fresh) = before.as_ref().filter(|seen| seen.looked_at.elapsed() < GLANCE) {
+            return fresh.roots_of(session);
+        }
+        // Nobody who only reads what is known waits for tmux.
+        let seen = self.look_at_panes(record, before);
+        let roots = seen.roots_of(session);
+        let mut all = self.panes.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.server != seen.server);
         all.push(seen);
         roots
+    }
+
+    fn seen_of(&self, server: &Identity) -> Option<Seen> {
+        let all = self.panes.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find(|seen| seen.server == *server).cloned()
     }
 
     fn look_at_panes(&self, record: &TmuxRecord, before: Option<Seen>) -> Seen {

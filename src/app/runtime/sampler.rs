@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Inner;
@@ -70,7 +71,9 @@ impl Inner {
     /// Looks at one session now, in its trees only.
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
         let mut tether = session.tether();
-        let panes = self.panes_seen(&tether);
+        // A start waits for no tmux: the thread that looks from then on asks.
+        let asks = !self.settling.load(Ordering::Relaxed);
+        let panes = if asks { self.panes_seen(&tether) } else { self.panes_known(&tether) };
         // The first is our front; the others a person has opened, and no warden is above them.
         let others: Vec<&Identity> = panes.iter().filter(|root| Some(*root) != tether.front.as_ref()).collect();
         let nobody_left = {

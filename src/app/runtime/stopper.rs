@@ -251,6 +251,7 @@ impl Inner {
             asked: false,
             end_escapees: how.end_escapees,
             running_panes: 0,
+            beside: self.has_panes_beside(session, &session.tether()).then_some(BESIDE),
         };
         let give_up = |refusal: &Refusal| {
             session.state().stopping = false;
@@ -269,10 +270,6 @@ impl Inner {
         let mut containment = if recorded { self.containment(session, tether) } else { tether.containment.clone() };
         let lost = tether.containment.iter().filter(|held| !containment.contains(held));
         notes.extend(lost.map(|how| format!("its {how} was gone: who had left the tree before may be missing here")));
-        if self.has_panes_beside(session, tether) {
-            containment.retain(|how| how == "tree");
-            notes.push(BESIDE.to_owned());
-        }
         let order = Order {
             session: &session.id,
             ladder,
@@ -287,6 +284,10 @@ impl Inner {
         let mut receipt = self.stop_held(session, order, &mut host, &guard).map_err(|refusal| give_up(&refusal))?;
         if !how.dry_run && !receipt.host_closed {
             host.release();
+        }
+        if let Some(note) = host.beside {
+            containment.retain(|how| how == "tree");
+            notes.push(note.to_owned());
         }
         if !how.dry_run && recorded {
             notes.extend(self.unsaid(session, &host.tether, &mut containment));
