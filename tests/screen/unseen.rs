@@ -108,22 +108,28 @@ fn a_paste_to_all_is_one_in_the_terminal_of_another_manager() {
     terminal.await_that("its terminal", |text| text.lines().any(|line| line.contains("│one")));
     terminal.key("B");
     terminal.await_text("BROADCAST to 3");
-    terminal.tmux(&["set-buffer", "pasted to all\n"]);
-    terminal.tmux(&["paste-buffer", "-p"]);
-    terminal.key("Enter");
-    for (name, wanted) in [
-        ("one", "\x1b[200~pasted to all\n\x1b[201~\n"),
-        ("four", "\x1b[200~pasted to all\n\x1b[201~\n"),
-        ("two", "pasted to all\n\n"),
-    ] {
-        await_file(&place.join(format!("{name}.got")), wanted);
-    }
+    let wanted = [("one", BRACKETED), ("four", BRACKETED), ("two", "pasted to all\n\n")];
+    paste_to_all(&terminal, &place, wanted);
     assert!(!fs::read_to_string(place.join("two.got")).unwrap().contains("200~"));
     terminal.key("C-\\");
     terminal.await_text("the broadcast has ended");
     terminal.key("q");
     terminal.await_text("prompt>");
     terminal.assert_restored();
+}
+
+/// How a program that asks for brackets hears [`paste_to_all`].
+const BRACKETED: &str = "\x1b[200~pasted to all\n\x1b[201~\n";
+
+/// Pastes a line, and waits until each of those by their names has heard it so.
+#[track_caller]
+fn paste_to_all(terminal: &Terminal, place: &Path, wanted: [(&str, &str); 3]) {
+    terminal.tmux(&["set-buffer", "pasted to all\n"]);
+    terminal.tmux(&["paste-buffer", "-p"]);
+    terminal.key("Enter");
+    for (name, wanted) in wanted {
+        await_file(&place.join(format!("{name}.got")), wanted);
+    }
 }
 
 fn await_file(path: &Path, wanted: &str) {
@@ -164,16 +170,8 @@ fn what_nobody_saw_is_marked_typed_into_together_and_remembered() {
         await_file(&place.join(format!("{name}.got")), "to all of you");
     }
     // Whether brackets are wanted is known to tmux, also of those that nobody looks at.
-    terminal.tmux(&["set-buffer", "pasted to all\n"]);
-    terminal.tmux(&["paste-buffer", "-p"]);
-    terminal.key("Enter");
-    for (name, wanted) in [
-        ("one", "\x1b[200~pasted to all\n\x1b[201~\n"),
-        ("two", "you\npasted to all\n\n"),
-        ("three", "\x1b[200~pasted to all\n\x1b[201~\n"),
-    ] {
-        await_file(&place.join(format!("{name}.got")), wanted);
-    }
+    let wanted = [("one", BRACKETED), ("two", "you\npasted to all\n\n"), ("three", BRACKETED)];
+    paste_to_all(&terminal, &place, wanted);
     terminal.key("C-\\");
     terminal.await_text("the broadcast has ended");
     terminal.key("Enter");

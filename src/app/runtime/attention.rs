@@ -103,10 +103,13 @@ impl Inner {
 
     fn attend_to(&self, session: &Session, note: Option<Note>, seen: Option<f64>) {
         let cpu = session.state().cpu_pct();
-        let printed = self.printed_at(session);
+        let (may_ask, may_be_busy) = (matches!(session.kind, Kind::Agent | Kind::Shell), Watch::may_be_busy(cpu));
+        let printed = (may_ask || may_be_busy).then(|| self.printed_at(session)).flatten();
         let now = boottime();
-        self.look_for_question(session, printed);
-        let printed = printed.filter(|_| Watch::may_be_busy(cpu));
+        if let Some(printed) = printed.filter(|_| may_ask) {
+            self.look_for_question(session, printed);
+        }
+        let printed = printed.filter(|_| may_be_busy);
         let (news, answer) = {
             let mut state = session.state();
             let over = state.settled || state.phase().0.is_over();
@@ -134,8 +137,7 @@ impl Inner {
     }
 
     /// Looks at the screen of a session that has gone quiet, once, for a question to a person.
-    fn look_for_question(&self, session: &Session, printed: Option<f64>) {
-        let (true, Some(printed)) = (matches!(session.kind, Kind::Agent | Kind::Shell), printed) else { return };
+    fn look_for_question(&self, session: &Session, printed: f64) {
         let now = boottime();
         // Whoever asks only one thing of us does not wait for this.
         let is_young = now - self.began < YOUNG_S;

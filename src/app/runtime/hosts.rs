@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::adopted::Panes;
-use super::panes::BESIDE;
+use super::panes::{BESIDE, beside};
 use super::session::Session;
 use crate::app::contract::HostKind;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
@@ -87,8 +87,7 @@ impl Host for SessionHost<'_> {
             }
         };
         self.running_panes = panes.len();
-        let front = self.tether.front.as_ref();
-        if front.is_some() && panes.iter().any(|root| Some(root) != front) {
+        if beside(&panes, &self.tether).next().is_some() {
             self.beside = Some(BESIDE);
         }
         let mut scope = self.tether.scope(panes);
@@ -237,13 +236,17 @@ pub(super) fn server_state(inner: &Inner, record: &TmuxRecord) -> ServerState {
     }
 }
 
+/// Tells whether the tmux server of a record is seen to be stopped, so that it answers nobody.
+pub(super) fn is_stopped(inner: &Inner, record: &TmuxRecord) -> bool {
+    inner.inspector.facts(record.server.pid).ok().flatten().is_some_and(|facts| facts.state == 'T')
+}
+
 /// Says what keeps the tmux server of a record from being asked, where that is plain to see without asking it.
 pub(super) fn server_trouble(inner: &Inner, record: &TmuxRecord) -> Option<String> {
     let pid = record.server.pid;
-    let stopped = inner.inspector.facts(pid).ok().flatten().is_some_and(|facts| facts.state == 'T');
     match server_state(inner, record) {
         ServerState::Unknown(why) => Some(why),
-        ServerState::There(_) if stopped => {
+        ServerState::There(_) if is_stopped(inner, record) => {
             Some(format!("its tmux server {pid} is stopped; `kill -CONT {pid}` lets it go on"))
         }
         ServerState::There(_) | ServerState::Gone => None,

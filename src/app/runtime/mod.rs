@@ -143,8 +143,6 @@ pub(crate) struct Inner {
     closing: AtomicBool,
     /// Who is protected, as last looked up for rows that are only shown.
     glance: Mutex<Option<(Instant, Guard)>>,
-    /// What earlier runs left is being settled, before anything of this run is there.
-    settling: AtomicBool,
     /// What tmux servers have said of their panes.
     panes: Mutex<Vec<panes::Seen>>,
     /// The listening sockets of the host, as last looked up.
@@ -215,7 +213,6 @@ impl Runtime {
             waits_over: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             glance: Mutex::default(),
-            settling: AtomicBool::new(false),
             panes: Mutex::default(),
             sockets: Mutex::default(),
             screens: AtomicU64::new(0),
@@ -239,9 +236,7 @@ impl Runtime {
     /// Settles what earlier runs left, before anything of this run exists, and returns a line for each session of
     /// whose end this run has learned. `hello` says the same.
     pub fn settle_earlier(&self) -> Vec<String> {
-        self.inner.settling.store(true, Ordering::Relaxed);
         let ends = self.inner.reap().told();
-        self.inner.settling.store(false, Ordering::Relaxed);
         let lines = ends.iter().map(ToString::to_string).collect();
         self.inner.remember(ends);
         lines

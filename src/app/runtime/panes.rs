@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use super::hosts::{ServerState, bind, server_state, server_trouble};
+use super::hosts::{ServerState, bind, is_stopped, server_state};
 use super::session::Session;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::tether::{Tether, TmuxRecord};
@@ -50,26 +50,34 @@ impl Seen {
     }
 }
 
+/// Returns the panes, of those of a session, that a person has opened beside the one that has a warden.
+pub(super) fn beside<'a>(roots: &'a [Identity], tether: &'a Tether) -> impl Iterator<Item = &'a Identity> {
+    let front = tether.front.as_ref();
+    roots.iter().filter(move |root| front.is_some_and(|front| front != *root))
+}
+
+/// Returns where a session of ours is in tmux.
+fn place(tether: &Tether) -> Option<(&TmuxRecord, SessionId)> {
+    let record = tether.tmux.as_ref().filter(|_| tether.adoption.is_none())?;
+    Some((record, record.session_id.parse().ok()?))
+}
+
 impl Inner {
     /// Tells whether a person has opened panes beside the one that has a warden, or somebody lives who left one of them.
     pub(super) fn has_panes_beside(&self, session: &Session, tether: &Tether) -> bool {
-        let beside = |root: &Identity| Some(root) != tether.front.as_ref();
-        tether.front.is_some() && (self.panes_known(tether).iter().any(beside) || session.state().sees_left_behind())
+        let opened = || beside(&self.panes_known(tether), tether).next().is_some();
+        tether.front.is_some() && (opened() || session.state().sees_left_behind())
     }
 
     /// Returns the roots of the panes of a session as they were last seen; asks nobody.
     pub(super) fn panes_known(&self, tether: &Tether) -> Vec<Identity> {
-        let record = tether.tmux.as_ref().filter(|_| tether.adoption.is_none());
-        let Some((record, Ok(session))) = record.map(|record| (record, record.session_id.parse())) else {
-            return Vec::new();
-        };
+        let Some((record, session)) = place(tether) else { return Vec::new() };
         self.seen_of(&record.server).map_or_else(Vec::new, |seen| seen.roots_of(session))
     }
 
     /// Returns the roots of the panes that a session has in tmux. For looking: a stop asks anew.
     pub(super) fn panes_seen(&self, tether: &Tether) -> Vec<Identity> {
-        let Some(record) = tether.tmux.as_ref().filter(|_| tether.adoption.is_none()) else { return Vec::new() };
-        let Ok(session) = record.session_id.parse::<SessionId>() else { return Vec::new() };
+        let Some((record, session)) = place(tether) else { return Vec::new() };
         let before = self.seen_of(&record.server);
         if let Some(fresh) = before.as_ref().filter(|seen| seen.looked_at.elapsed() < GLANCE) {
             return fresh.roots_of(session);
@@ -91,21 +99,22 @@ impl Inner {
     fn look_at_panes(&self, record: &TmuxRecord, before: Option<Seen>) -> Seen {
         let now = Instant::now();
         let children = self.children_of(record.server.pid);
-        if let Some(before) = before {
+        if let Some(before) = &before {
             let settled = !before.holds_several() || before.asked_at.elapsed() < MOVED;
             let same = children.is_some() && children == before.children && settled;
             let later = (children.is_none() || before.children.is_none()) && before.asked_at.elapsed() < BLIND;
             if same || later {
-                return Seen { looked_at: now, ..before };
+                return Seen { looked_at: now, ..before.clone() };
             }
-            let asked = self.ask_for_panes(record);
-            let children = children.filter(|_| asked.is_some());
-            return Seen { looked_at: now, asked_at: now, children, roots: asked.unwrap_or(before.roots), ..before };
         }
         let asked = self.ask_for_panes(record);
-        let children = children.filter(|_| asked.is_some());
-        let server = record.server.clone();
-        Seen { server, looked_at: now, asked_at: now, children, roots: asked.unwrap_or_default() }
+        Seen {
+            server: record.server.clone(),
+            looked_at: now,
+            asked_at: now,
+            children: children.filter(|_| asked.is_some()),
+            roots: asked.or_else(|| before.map(|before| before.roots)).unwrap_or_default(),
+        }
     }
 
     /// Returns the children of a process, sorted; `None` where the host does not list them.
@@ -119,14 +128,11 @@ impl Inner {
 
     /// Asks a server for all of its panes; `None` where it does not answer.
     fn ask_for_panes(&self, record: &TmuxRecord) -> Option<Vec<(SessionId, Identity)>> {
-        // One that is stopped would have every look wait for it.
-        if server_trouble(self, record).is_some() {
-            return None;
-        }
         let rows = match server_state(self, record) {
-            ServerState::There(server) => server.all_panes().ok()?,
+            // One that is stopped would have every look wait for it.
+            ServerState::There(server) if !is_stopped(self, record) => server.all_panes().ok()?,
             ServerState::Gone => return Some(Vec::new()),
-            ServerState::Unknown(_) => return None,
+            ServerState::There(_) | ServerState::Unknown(_) => return None,
         };
         let rows = rows.into_iter().filter(|row| row.server == record.server.pid && !row.linked);
         let bound = |row: PaneRow| {

@@ -82,7 +82,7 @@ impl Inner {
             match decide(&view) {
                 Decision::Keep => {
                     report.kept += 1;
-                    self.sample_one(&session);
+                    self.sample_known(&session);
                     swept.ended.extend(self.tell_left(&session, &view, Decision::Keep));
                 }
                 other @ (Decision::TearDown

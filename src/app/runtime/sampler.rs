@@ -1,14 +1,14 @@
 //! Looks at the members of every session once a second (of quiet ones beside the one that is looked at every fourth
 //! second), off the screen's thread, and says what changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::adopted::Panes;
 use super::hosts::{guard, guard_for_looking};
+use super::panes::beside;
 use super::session::{GONE_SHOWN, Sample, Sampled, Session};
 use crate::app::contract::Phase;
 use crate::app::event::Event;
@@ -70,12 +70,20 @@ impl Inner {
 
     /// Looks at one session now, in its trees only.
     pub(super) fn sample_one(&self, session: &Arc<Session>) {
+        let panes = self.panes_seen(&session.tether());
+        self.sample_in(session, panes);
+    }
+
+    /// As [`Self::sample_one`], where somebody waits who is not to wait for tmux: with the panes that are known. The thread
+    /// that looks every second asks for the others.
+    pub(super) fn sample_known(&self, session: &Arc<Session>) {
+        let panes = self.panes_known(&session.tether());
+        self.sample_in(session, panes);
+    }
+
+    fn sample_in(&self, session: &Arc<Session>, panes: Vec<Identity>) {
         let mut tether = session.tether();
-        // A start waits for no tmux: the thread that looks from then on asks.
-        let asks = !self.settling.load(Ordering::Relaxed);
-        let panes = if asks { self.panes_seen(&tether) } else { self.panes_known(&tether) };
-        // The first is our front; the others a person has opened, and no warden is above them.
-        let others: Vec<&Identity> = panes.iter().filter(|root| Some(*root) != tether.front.as_ref()).collect();
+        let others: Vec<Identity> = beside(&panes, &tether).cloned().collect();
         let nobody_left = {
             let state = session.state();
             state.settled || (state.over && state.empty && others.is_empty())
@@ -90,8 +98,7 @@ impl Inner {
             return self.sample_adopted(session, &tether);
         }
         let guard = guard_for_looking(self, &tether);
-        let claims: Vec<Identity> =
-            std::iter::once(&tether.workload.identity).chain(others.iter().copied()).cloned().collect();
+        let claims: Vec<Identity> = std::iter::once(tether.workload.identity.clone()).chain(others).collect();
         if self.look_again(session, &tether.scope(panes.clone()), &guard, &claims) {
             return self.renew_ceiling(session);
         }
@@ -180,14 +187,15 @@ impl Inner {
         let Look { rows, supervisors, mut unbound, blind, workload } = look;
         let now = Instant::now();
         let tether = session.tether();
-        let guard = guard_for_looking(self, &tether);
         let marked = self.marked_rows(&tether);
         let ports = self.ports_of(session, rows.iter().map(|(identity, _)| identity.clone()).collect());
+        let mut merged: BTreeMap<Identity, Sampled> = rows.into_iter().collect();
+        let seen_whole = !blind && unbound.is_empty();
+        let fenced = if seen_whole { self.fenced(session, &tether, &merged) } else { BTreeSet::new() };
         let mut events = Vec::new();
         {
             let mut state = session.state();
             let first = state.sample.at.is_none();
-            let mut merged: BTreeMap<Identity, Sampled> = rows.into_iter().collect();
             for (identity, sampled) in &mut merged {
                 sampled.left_behind = state.sample.rows.get(identity).is_some_and(|known| known.left_behind);
             }
@@ -219,10 +227,7 @@ impl Inner {
                 (left.row.verdict, left.row.reason, left.row.cpu_pct) = (verdict.kind, verdict.reason, None);
                 if matches!(verdict.kind, VerdictKind::Owned | VerdictKind::Unverifiable) {
                     // One that has come to answer to somebody else, as in a pane that was moved, is none of ours.
-                    let seen_whole = !blind && unbound.is_empty();
-                    let fenced = seen_whole
-                        && verdict.kind == VerdictKind::Owned
-                        && is_fenced(identity.pid, &guard, &self.inspector);
+                    let fenced = verdict.kind == VerdictKind::Owned && fenced.contains(identity);
                     left.left_behind = seen_whole && !fenced;
                     if !fenced || state.settled {
                         merged.insert(identity.clone(), left);
@@ -249,6 +254,17 @@ impl Inner {
             self.publish(event);
         }
         self.tell_phase(session);
+    }
+
+    /// Returns those of the last look whom this one, with `found`, has not found, and who answer to somebody else.
+    fn fenced(&self, session: &Session, tether: &Tether, found: &BTreeMap<Identity, Sampled>) -> BTreeSet<Identity> {
+        let mut missing: BTreeSet<Identity> =
+            session.state().sample.rows.keys().filter(|known| !found.contains_key(*known)).cloned().collect();
+        if !missing.is_empty() {
+            let guard = guard_for_looking(self, tether);
+            missing.retain(|known| is_fenced(known.pid, &guard, &self.inspector));
+        }
+        missing
     }
 
     /// Returns those whom a stop has named for nothing but the marker of the session, and who may live still.

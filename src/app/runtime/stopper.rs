@@ -539,7 +539,7 @@ impl Inner {
                 write_json(&self.store.receipt_path(&session.id), receipt).ok();
             }
         }
-        self.sample_one(session);
+        self.sample_known(session);
         self.publish(Event::Receipt { session: session.id.clone(), receipt: Box::new(receipt.clone()) });
     }
 

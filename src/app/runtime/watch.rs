@@ -106,13 +106,13 @@ impl Inner {
         let exit = session.state().exit.clone();
         let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));
         if session.state().elsewhere {
-            self.sample_one(session);
+            self.sample_known(session);
             return self.changed();
         }
         if !session.state().ended_before {
             self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal, attempt: None });
         }
-        self.sample_one(session);
+        self.sample_known(session);
         self.changed();
     }
 }
