@@ -2,6 +2,7 @@
 
 mod launch;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -24,10 +25,10 @@ pub use launch::{Launch, Save};
 #[command(name = "cookbook-tui", version, max_term_width = 100)]
 pub struct Args {
     /// Use this configuration instead of the user's and the directory's (it is trusted)
-    #[arg(long, global = true, value_name = "FILE", env = "COOKBOOK_TUI_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE", env = VARIABLES[0])]
     pub config: Option<PathBuf>,
     /// Keep records, logs and trust here
-    #[arg(long, global = true, value_name = "DIR", env = "COOKBOOK_TUI_STATE_DIR")]
+    #[arg(long, global = true, value_name = "DIR", env = VARIABLES[1])]
     pub state_dir: Option<PathBuf>,
     /// Name of our tmux server's socket [default: cookbook]
     #[arg(long, global = true, value_name = "NAME")]
@@ -53,6 +54,39 @@ pub struct Args {
     /// What to do instead of opening the screen
     #[command(subcommand)]
     pub action: Option<Action>,
+}
+
+/// Variables that stand in for an option.
+const VARIABLES: [&str; 2] = ["COOKBOOK_TUI_CONFIG", "COOKBOOK_TUI_STATE_DIR"];
+
+impl Args {
+    /// Reads the arguments of the program, of which the first is its name.
+    ///
+    /// # Errors
+    /// With what is wrong with them, or what was asked for, as the help.
+    pub fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
+        // Nothing to be parsed: the table of all options alone takes a millisecond to make.
+        if arguments.len() <= 1 && VARIABLES.iter().all(|name| std::env::var_os(name).is_none()) {
+            return Ok(Self::none());
+        }
+        Self::try_parse_from(arguments)
+    }
+
+    /// Returns what stands for no arguments at all.
+    fn none() -> Self {
+        Self {
+            config: None,
+            state_dir: None,
+            tmux_socket: None,
+            inspector: None,
+            log_level: tracing::Level::WARN,
+            no_color: false,
+            batch: None,
+            plain: false,
+            fail_fast: false,
+            action: None,
+        }
+    }
 }
 
 /// A line of the plain mode.
@@ -552,5 +586,18 @@ impl Stop {
             confirm: None,
             end_kept: choices(&self.end_kept),
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_what_the_parser_makes_of_nothing() {
+        // Where one of the variables is set, it is the parser that reads it.
+        let parsed = Args { config: None, state_dir: None, ..Args::try_parse_from(["cookbook-tui"]).unwrap() };
+        assert_eq!(format!("{:?}", Args::none()), format!("{parsed:?}"));
     }
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
-use clap::{CommandFactory, Parser};
+use clap::CommandFactory;
 use nix::sys::signal::{SigSet, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
@@ -53,7 +53,7 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
         return screen_parent(arguments);
     }
     let for_screen = arguments.clone();
-    let args = match Args::try_parse_from(arguments) {
+    let args = match Args::read(arguments) {
         Ok(args) => args,
         Err(error) if error.use_stderr() => {
             // It repeats what was typed, which need not be fit for a terminal.
@@ -242,7 +242,6 @@ fn show(
     ended: Vec<String>,
 ) -> Result<Exit, AppError> {
     keep_children();
-    runtime.watch();
     let ui = runtime.ui();
     let wishes = Wishes { theme: ui.theme, colours: ui.colours, glyphs: ui.glyphs, no_color: args.no_color };
     let variable = |name: &str| std::env::var(name).ok();
@@ -257,18 +256,6 @@ fn show(
     for note in runtime.notes().into_iter().chain(ended) {
         sender.send(UiEvent::Note(note)).ok();
     }
-    let (asking, asked) = (runtime.clone(), sender.clone());
-    std::thread::spawn(move || {
-        if let Some(note) = asking.tmux_note() {
-            asked.send(UiEvent::Note(note)).ok();
-        }
-    });
-    let (starting, told) = (runtime.clone(), std::sync::Mutex::new(sender.clone()));
-    std::thread::spawn(move || {
-        starting.autostart(&|note| {
-            told.lock().unwrap_or_else(std::sync::PoisonError::into_inner).send(UiEvent::Note(note)).ok();
-        });
-    });
     let stuck = runtime.clone();
     let on_stuck: OnStuck = Arc::new(move |outcome| {
         unseen(&stuck, outcome);

@@ -1,7 +1,7 @@
 //! Files by name that must be regular ones. Opening never waits: a FIFO without a writer, a device or a socket in
 //! the place of a record is an error like any other.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -21,8 +21,9 @@ pub fn open(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`open`], or when the disk refuses.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes)?;
+    let (file, metadata) = open_regular(OpenOptions::new().read(true), path)?;
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0).saturating_add(1));
+    file.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -39,6 +40,10 @@ pub fn append(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As [`open`].
 pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    open_regular(options, path).map(|(file, _)| file)
+}
+
+fn open_regular(options: &mut OpenOptions, path: &Path) -> io::Result<(File, Metadata)> {
     // For a regular file the flag means nothing (open(2)).
     let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
     let file = options.custom_flags(flags.cast_signed()).open(path).map_err(|error| match error.raw_os_error() {
@@ -46,9 +51,10 @@ pub fn open_with(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         Some(code) if code == rustix::io::Errno::NXIO.raw_os_error() => not_regular("a socket or a FIFO"),
         _ => error,
     })?;
-    let kind = file.metadata()?.file_type();
+    let metadata = file.metadata()?;
+    let kind = metadata.file_type();
     if kind.is_file() {
-        return Ok(file);
+        return Ok((file, metadata));
     }
     Err(not_regular(if kind.is_fifo() {
         "a FIFO"

@@ -5,13 +5,16 @@
 //! deadline is ended through the one exception of the kill funnel, `OwnChild`, because it is a direct
 //! child that was not reaped yet and so cannot be anybody else.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::fs::{Access, access};
 
 use super::failpoint::{Point, around};
 use super::kill::OwnChild;
@@ -42,13 +45,10 @@ impl Spec {
     }
 
     #[expect(clippy::disallowed_methods, reason = "the spawn funnel")]
-    fn command(&self) -> io::Result<Command> {
+    fn command(&self, found: Option<&Path>) -> io::Result<Command> {
         let program = self.argv.first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "empty command"))?;
-        let mut command = Command::new(program);
-        command.args(&self.argv[1..]);
-        if let Some(arg0) = &self.arg0 {
-            command.arg0(arg0);
-        }
+        let mut command = Command::new(found.unwrap_or(Path::new(program)));
+        command.args(&self.argv[1..]).arg0(self.arg0.as_ref().unwrap_or(program));
         if self.env_clear {
             command.env_clear();
         }
@@ -65,14 +65,29 @@ impl Spec {
         Ok(command)
     }
 
+    /// Looks the program up on a `PATH` that is the child's own, as execvp(3) would: left to the child, that takes a
+    /// fork(2) of all of our memory instead of a vfork(2).
+    fn found(&self) -> Option<PathBuf> {
+        let program = self.argv.first().filter(|name| !name.is_empty() && !name.as_bytes().contains(&b'/'))?;
+        let (_, path) = self.env.iter().rev().find(|(name, _)| name == "PATH")?;
+        let dirs = path.as_bytes().split(|byte| *byte == b':').map(|dir| Path::new(OsStr::from_bytes(dir)));
+        // What is relative is so to the child's directory, and left to the child.
+        dirs.take_while(|dir| dir.is_absolute()).map(|dir| dir.join(program)).find(|file| is_executable(file))
+    }
+
     /// Replaces this process by the program; returns only on failure. For the trampoline and `attach`.
     #[expect(clippy::disallowed_methods, reason = "the spawn funnel")]
     pub fn exec(&self) -> io::Error {
-        match self.command() {
+        match self.command(None) {
             Ok(mut command) => command.exec(),
             Err(error) => error,
         }
     }
+}
+
+/// Tells whether a file can be executed by us.
+pub fn is_executable(file: &Path) -> bool {
+    file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 
 /// Where a descriptor of the child leads.
@@ -101,7 +116,7 @@ impl From<End> for Stdio {
 
 /// Starts a program and returns at once. The caller reaps the child.
 pub fn start(spec: &Spec, stdin: End, stdout: End, stderr: End) -> io::Result<Child> {
-    let mut command = spec.command()?;
+    let mut command = spec.command(spec.found().as_deref())?;
     command.stdin(Stdio::from(stdin)).stdout(Stdio::from(stdout)).stderr(Stdio::from(stderr));
     around(Point::Spawn, || command.spawn())
 }
@@ -173,4 +188,59 @@ fn give_up(child: Child, spec: &Spec, deadline: Duration) -> io::Error {
     OwnChild::from(child).end();
     let program = spec.argv.first().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default();
     io::Error::new(io::ErrorKind::TimedOut, format!("{program} did not answer within {:.1} s", deadline.as_secs_f64()))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_program_is_found_on_the_path_of_the_child() {
+        let place = tempfile::tempdir().unwrap();
+        let dirs = ["empty", "plain", "first", "second"].map(|name| place.path().join(name));
+        for dir in &dirs {
+            std::fs::create_dir(dir).unwrap();
+        }
+        let [_, plain, first, second] = &dirs;
+        std::fs::write(plain.join("echo"), "not executable").unwrap();
+        std::fs::create_dir(plain.join("true")).unwrap();
+        for dir in [first, second] {
+            let script = format!("#!/bin/sh\nprintf '%s %s' \"$1\" {}\n", dir.file_name().unwrap().to_string_lossy());
+            std::fs::write(dir.join("echo"), script).unwrap();
+            std::fs::set_permissions(dir.join("echo"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        symlink("/bin/true", second.join("true")).unwrap();
+        let path = |before: &str| format!("{before}{}", std::env::join_paths(&dirs).unwrap().to_string_lossy());
+        let spec = |program: &str, before: &str| Spec {
+            env: vec![("PATH".into(), path(before).into())],
+            env_clear: true,
+            ..Spec::new([program, "word"])
+        };
+        for (program, before, expected) in [
+            ("echo", "", Some(first.join("echo"))),
+            ("true", "", Some(second.join("true"))),
+            ("no-such-program", "", None),
+            ("", "", None),
+            ("/bin/true", "", None),
+            ("echo", "bin:", None),
+            ("echo", ":", None),
+        ] {
+            assert_eq!(spec(program, before).found(), expected, "{program:?} on {before:?}");
+        }
+        assert_eq!(Spec::new(["echo"]).found(), None, "on our own path");
+        let output = run(&spec("echo", ""), None, Duration::from_secs(10)).unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "word first");
+        // What ps(1) shows is the name, wherever it was found.
+        let named =
+            Spec { env: vec![("PATH".into(), "/usr/bin:/bin".into())], ..Spec::new(["cat", "/proc/self/cmdline"]) };
+        let output = run(&named, None, Duration::from_secs(10)).unwrap();
+        assert_eq!(output.stdout, b"cat\0/proc/self/cmdline\0");
+        assert_eq!(
+            run(&spec("no-such-program", ""), None, Duration::from_secs(10)).unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
 }

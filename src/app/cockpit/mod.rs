@@ -90,7 +90,7 @@ enum Source {
 }
 
 impl Bridge {
-    /// Starts the threads that tell the screen what happens.
+    /// Tells the screen what is there. What happens is told once the first frame is drawn.
     pub fn new(runtime: Runtime, events: Sender<UiEvent>) -> Self {
         let inner = Arc::new(Inner {
             runtime,
@@ -104,9 +104,7 @@ impl Bridge {
         });
         inner.runtime.look_at(None);
         forward_events(&inner);
-        refresh_rows(&inner);
-        announce_screens(&inner);
-        refresh_branches(&inner);
+        inner.tell(UiEvent::Sessions(inner.runtime.rows()));
         Self { inner }
     }
 
@@ -125,6 +123,15 @@ impl Bridge {
 }
 
 impl Cockpit for Bridge {
+    fn begin(&self) {
+        let inner = &self.inner;
+        inner.runtime.watch();
+        refresh_rows(inner);
+        announce_screens(inner);
+        refresh_branches(inner);
+        launch_what_starts_by_itself(inner);
+    }
+
     fn run(&self, ticket: Ticket, command: Command) {
         let inner = Arc::clone(&self.inner);
         let work = move || {
@@ -380,6 +387,18 @@ fn forward_events(inner: &Arc<Inner>) {
     });
 }
 
+/// Launches the recipes with `autostart`, and says where no session can be in tmux.
+fn launch_what_starts_by_itself(inner: &Arc<Inner>) {
+    let asking = Arc::clone(inner);
+    std::thread::spawn(move || {
+        if let Some(note) = asking.runtime.tmux_note() {
+            asking.tell(UiEvent::Note(note));
+        }
+    });
+    let starting = Arc::clone(inner);
+    std::thread::spawn(move || starting.runtime.autostart(&|note| starting.tell(UiEvent::Note(note))));
+}
+
 fn refresh_rows(inner: &Arc<Inner>) {
     let inner = Arc::clone(inner);
     let mut recipes = SeenRecipes::default();
@@ -388,7 +407,6 @@ fn refresh_rows(inner: &Arc<Inner>) {
             inner.tell(UiEvent::Recipes(rows));
         }
     };
-    tell_recipes(&inner);
     std::thread::spawn(move || {
         let mut before: Vec<SessionRow> = Vec::new();
         let (mut tree_before, mut printed_before) = (None, BTreeMap::new());

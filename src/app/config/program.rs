@@ -7,9 +7,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
-
 use super::recipe::Recipe;
+use crate::lifecycle::spawn::is_executable;
 
 /// Returns the file that executing the program would run.
 ///
@@ -38,10 +37,6 @@ pub(super) fn is_found(recipe: &Recipe, path: Option<&OsStr>, cwd: &Path) -> boo
     }
     let in_venv = recipe.venv.as_ref().is_some_and(|venv| is_executable(&venv.join("bin").join(program)));
     in_venv || find_program(program, recipe.env.get("PATH").map(OsStr::new).or(path)).is_some()
-}
-
-fn is_executable(file: &Path) -> bool {
-    file.is_file() && access(file, Access::EXEC_OK).is_ok()
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::lifecycle::clock;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::Unreadable;
 use crate::lifecycle::tether::{ExitRecord, Tether};
-use crate::lifecycle::tree::{Captured, Depth, capture};
+use crate::lifecycle::tree::{Captured, Depth, Followed, capture};
 use crate::lifecycle::verdict::VerdictKind;
 use crate::tmux::parse::{PaneRow, PaneState};
 
@@ -169,7 +169,8 @@ impl Inner {
         }
         let first = self.witness(session, witness, ended);
         if verdict == VerdictKind::Owned {
-            return self.follow_tree(session, tether.scope(panes.roots), guard, verdict);
+            let tree = Followed::capture(tether.scope(panes.roots), guard, &self.inspector);
+            return self.follow_tree(session, tree, verdict);
         }
         let mut captured = capture(&tether.scope(panes.roots.clone()), Depth::Host, &guard, &self.inspector);
         panes.add_strangers(&mut captured);

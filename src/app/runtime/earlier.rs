@@ -88,6 +88,9 @@ impl Inner {
         if !by_us && !matches!(view.spawner, VerdictKind::Gone | VerdictKind::Foreign) {
             return None;
         }
+        if !has_news(&session.tether(), decision) {
+            return None;
+        }
         // Whoever holds the lock is ending it right now, or telling it.
         let _lock = self.store.lock(&session.id, Duration::ZERO).ok()?;
         let mut tether = self.store.tether(&session.id).ok().flatten()?;
@@ -166,13 +169,18 @@ fn told_left(tether: &Tether, receipt: Option<&Receipt>, decision: Decision) -> 
         };
         return Some((text, None));
     }
-    let nobody_knows = matches!(decision, Decision::Unverifiable | Decision::Failed);
-    // What outlives its manager on purpose is shown, and no news.
-    if !nobody_knows || tether.lifetime != "grant" || tether.last.is_some() {
+    if !has_news(tether, decision) {
         return None;
     }
     let why = decision.why();
     Some((format!("its manager is gone; {why}"), Some(why.to_owned())))
+}
+
+/// Tells whether there is anything to be told of a session of which somebody is left.
+fn has_news(tether: &Tether, decision: Decision) -> bool {
+    let nobody_knows = matches!(decision, Decision::Unverifiable | Decision::Failed);
+    // What outlives its manager on purpose is shown, and no news.
+    tether.untold || (nobody_knows && tether.lifetime == "grant" && tether.last.is_none())
 }
 
 /// How many of those who are left are named.

@@ -103,6 +103,12 @@ impl Inner {
             return self.renew_ceiling(session);
         }
         session.reap();
+        // Most often its workload is where it was, and nobody is asked twice.
+        let tree = Followed::capture(tether.scope(panes.clone()), guard.clone(), &self.inspector);
+        if tree.holds(&tether.workload.identity) {
+            self.renew_ceiling(session);
+            return self.follow_tree(session, tree, VerdictKind::Owned);
+        }
         let mut workload = verify(&tether.workload.identity, &self.inspector).kind;
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && tether.restarts.is_some() {
             tether = self.reread(session);
@@ -119,7 +125,8 @@ impl Inner {
         let watched = workload == VerdictKind::Owned
             || tether.warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
         if watched {
-            return self.follow_tree(session, tether.scope(panes), guard, workload);
+            let tree = Followed::capture(tether.scope(panes), guard, &self.inspector);
+            return self.follow_tree(session, tree, workload);
         }
         let captured = capture(&tether.scope(panes), Depth::Host, &guard, &self.inspector);
         self.note(session, &captured, workload);
@@ -146,9 +153,8 @@ impl Inner {
         false
     }
 
-    /// Captures the trees of a session, and follows them from now on where that is worth it.
-    pub(super) fn follow_tree(&self, session: &Arc<Session>, scope: Scope, guard: Guard, root: VerdictKind) {
-        let tree = Followed::capture(scope, guard, &self.inspector);
+    /// Takes note of captured trees, and follows them from now on where that is worth it.
+    pub(super) fn follow_tree(&self, session: &Arc<Session>, tree: Followed, root: VerdictKind) {
         self.note(session, tree.captured(), root);
         *session.followed() = Some(tree).filter(|tree| root == VerdictKind::Owned && tree.is_worth_it());
     }

@@ -194,6 +194,7 @@ impl<'a> Loop<'a> {
     }
 
     fn run(mut self) -> Outcome {
+        let mut begun = false;
         loop {
             if let Some(outcome) = self.hear() {
                 self.cockpit.remember(self.model.memory());
@@ -202,6 +203,9 @@ impl<'a> Loop<'a> {
             let is_time = self.next_frame().is_none_or(|at| at <= Instant::now());
             if self.dirty && is_time && !self.suspended && self.display.is_idle() {
                 self.draw();
+            }
+            if !std::mem::replace(&mut begun, true) {
+                self.cockpit.begin();
             }
         }
     }

@@ -197,6 +197,8 @@ impl Entered {
 
 /// What the runtime does for the screen. No method blocks.
 pub trait Cockpit: Send + Sync {
+    /// The first frame is on its way: what looks and asks from now on may begin. Called once.
+    fn begin(&self);
     /// Starts to carry out a command; its answer comes as [`UiEvent::Answered`].
     fn run(&self, ticket: Ticket, command: Command);
     /// Types or pastes into a session, also one that is not looked at.

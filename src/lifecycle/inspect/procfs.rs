@@ -4,8 +4,8 @@
 //! once the process is gone, even when the pid was reused (proc(5)).
 
 use std::ffi::CStr;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -32,6 +32,8 @@ pub struct Procfs {
 
 /// Long enough for a stat line: 52 numbers of at most 20 digits and a name of at most 64 bytes.
 const STAT_MAX: usize = 1200;
+/// What most files of a process fit into.
+const USUAL: usize = 4096;
 
 impl Procfs {
     /// Opens a procfs mount; a folder of files of the same shape serves as well.
@@ -138,7 +140,11 @@ impl Procfs {
     }
 
     fn read_all(&self, path: &str) -> io::Result<Vec<u8>> {
-        fs::read(self.root.join(path))
+        let file = File::from(openat(&self.dir, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+        // Its size is not known before it is read.
+        let mut bytes = Vec::with_capacity(USUAL);
+        file.take(u64::MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
     }
 
     pub(super) fn argv(&self, pid: Pid) -> Vec<Vec<u8>> {

@@ -13,7 +13,8 @@ use super::super::theme::{Tone, verdict_tone};
 use super::sessions::Sessions;
 use crate::app::contract::Phase;
 
-/// How many lines are kept.
+/// How many lines are kept of those that are worth the event line, and of the others: processes that come and go push
+/// no receipt out.
 const LINES: usize = 1_000;
 
 /// Lines that may be older than the list of sessions.
@@ -37,25 +38,27 @@ pub struct LogLine {
 /// The last lines, the newest last.
 #[derive(Debug, Default)]
 pub struct Log {
-    lines: VecDeque<LogLine>,
-    /// How many lines have left.
-    left: u64,
+    lines: VecDeque<(u64, LogLine)>,
+    /// Number of the next line.
+    next: u64,
+    /// How many of the lines are worth the event line.
+    notable: usize,
 }
 
 impl Log {
     /// Returns the lines, the oldest first.
     pub fn lines(&self) -> impl DoubleEndedIterator<Item = &LogLine> {
-        self.lines.iter()
+        self.lines.iter().map(|(_, line)| line)
     }
 
     /// Returns the lines, each with a number of its own, the oldest first.
     pub(super) fn numbered(&self) -> impl Iterator<Item = (u64, &LogLine)> {
-        (self.left..).zip(&self.lines)
+        self.lines.iter().map(|(number, line)| (*number, line))
     }
 
     /// Names the sessions that were not known yet when something happened to them: an event comes before the list does.
     pub(in super::super) fn name(&mut self, sessions: &Sessions) {
-        for line in self.lines.iter_mut().rev().take(JUST_SAID) {
+        for (_, line) in self.lines.iter_mut().rev().take(JUST_SAID) {
             let named = sessions.rows().iter().find_map(|row| {
                 let rest = line.text.strip_prefix(row.session.as_str()).filter(|_| row.name != row.session)?;
                 Some(format!("{}{rest}", escape(&row.name)))
@@ -66,22 +69,27 @@ impl Log {
 
     /// Binds the newest line to a receipt.
     pub(in super::super) fn bind(&mut self, receipt: u64) {
-        if let Some(line) = self.lines.back_mut() {
+        if let Some((_, line)) = self.lines.back_mut() {
             line.receipt = Some(receipt);
         }
     }
 
     /// Returns the line that the event line shows.
     pub fn notable(&self) -> Option<&LogLine> {
-        self.lines.iter().rev().find(|line| line.notable)
+        self.lines().rev().find(|line| line.notable)
     }
 
     pub(in super::super) fn push(&mut self, at: Duration, tone: Tone, text: &str, notable: bool) {
-        if self.lines.len() == LINES {
-            self.lines.pop_front();
-            self.left += 1;
+        let alike = if notable { self.notable } else { self.lines.len() - self.notable };
+        if alike == LINES {
+            let oldest = self.lines().position(|line| line.notable == notable);
+            oldest.map(|oldest| self.lines.remove(oldest));
+        } else {
+            self.notable += usize::from(notable);
         }
-        self.lines.push_back(LogLine { at, tone, text: escape(text).into_owned(), notable, receipt: None });
+        let line = LogLine { at, tone, text: escape(text).into_owned(), notable, receipt: None };
+        self.lines.push_back((self.next, line));
+        self.next += 1;
     }
 }
 

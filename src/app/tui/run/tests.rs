@@ -32,6 +32,8 @@ impl FakeCockpit {
 }
 
 impl Cockpit for FakeCockpit {
+    fn begin(&self) {}
+
     fn run(&self, ticket: Ticket, command: Command) {
         self.say(Effect::Run { ticket, command });
     }

@@ -278,6 +278,24 @@ fn the_log_is_bounded() {
 }
 
 #[test]
+fn processes_that_come_and_go_push_no_receipt_out_of_the_log() {
+    let mut bench = Bench::full(80, 24);
+    let session = || "serve-1a2b3c4d".to_owned();
+    let receipt = Box::new(fixtures::clean_receipt());
+    bench.send(UiEvent::Happened(Event::Receipt { session: session(), receipt }));
+    for pid in 0..5_000 {
+        let command = "worker".into();
+        bench.send(UiEvent::Happened(Event::ProcessNew { session: session(), pid, command }));
+    }
+    let log = &bench.model.log;
+    let told = log.lines().filter(|line| line.notable).count();
+    assert_eq!(log.lines().count(), 1_000 + told);
+    let receipts = log.lines().filter(|line| line.text.contains("has ended")).count();
+    assert_eq!(receipts, 1, "{:?}", log.lines().next());
+    assert_eq!(log.lines().next_back().map(|line| line.text.as_str()), Some("qwen-coder-32b: new 4999 worker"));
+}
+
+#[test]
 fn the_end_is_asked_for_from_outside() {
     for event in [UiEvent::Hangup, UiEvent::Terminate] {
         assert_eq!(Bench::full(80, 24).send(event), [Effect::Quit]);
