@@ -339,6 +339,19 @@ fn failures_are_diagnosed_with_a_log_and_without() {
             }
             check(&mut batch, host, &json!(quiet), &[silent]);
         }
+        // What is wrong with a file beside the model is not said of the model.
+        for (option, name, why) in [
+            ("--lora", "gone.gguf", "not there"),
+            ("--lora", "tiny.gguf", "no LoRA adapter"),
+            ("-md", "magic.gguf", "broken: it is no GGUF file"),
+            ("-md", "truncate.gguf", "broken: it is shorter than its header says"),
+            ("--mmproj", "tiny.gguf", "no multimodal projector"),
+        ] {
+            let command = place.command("tiny.gguf", &[option, name]);
+            let told = format!("exit status 1: the file {name:?} of {option} is {why}");
+            check(&mut batch, host, &json!(command), &[&told]);
+            check(&mut batch, host, &json!(format!("exec {} >/dev/null 2>&1", command.join(" "))), &[&told]);
+        }
         // Its model is there, and so is its file.
         std::fs::create_dir(place.rig.work().join("models")).unwrap();
         place.model("models/elsewhere.gguf", &[]);

@@ -4,6 +4,7 @@
 //! holder of the port and the model file still speak, and what was asked aside: the program for its options and
 //! architectures, the hub for the model, the kernel for a limit of memory.
 
+use super::beside::{Beside, fault};
 use super::clue::Cause;
 use super::detect::Found;
 use super::gguf::Fault;
@@ -36,8 +37,21 @@ pub struct Evidence<'a> {
     pub free_port: Option<u16>,
     /// Its model file, as far as it has not loaded it.
     pub file: File,
+    /// The files that it was given beside its model.
+    pub beside: Vec<(Beside, File)>,
     /// What was found aside: it counts only where all of that says nothing.
     pub aside: Option<Aside>,
+}
+
+impl Evidence<'_> {
+    /// Returns what is wrong with the first file beside a model that is not at fault itself; with the one of this name,
+    /// where the output names one.
+    fn fault_beside(&self, named: Option<&str>) -> Option<(Cause, String, Suggestion)> {
+        let blameless = matches!(self.file, File::Whole(_) | File::Unknown);
+        let mut meant =
+            self.beside.iter().filter(|(beside, _)| blameless && named.is_none_or(|name| name == beside.name));
+        meant.find_map(|(beside, file)| fault(self.command, beside, file))
+    }
 }
 
 /// Who listens on a port.
@@ -108,6 +122,9 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
         File::Missing(_) => return Some(of_cause(evidence, Cause::MissingFile, None)),
         File::Unreadable(_) | File::Faulty(_) => return Some(of_cause(evidence, Cause::BadFile, None)),
         File::Unknown | File::Whole(_) => {}
+    }
+    if let Some((cause, ..)) = evidence.fault_beside(None) {
+        return Some(of_cause(evidence, cause, None));
     }
     if let Some(vague) = evidence.found {
         return Some(of_cause(evidence, vague.cause, Some(vague)));
@@ -264,6 +281,9 @@ fn ollama_at(command: &CommandLine, port: u16) -> CommandLine {
 }
 
 fn missing_file(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Suggestion>) {
+    if let Some((Cause::MissingFile, detail, way_out)) = evidence.fault_beside(what) {
+        return (detail, Some(way_out));
+    }
     let model = evidence.served.and_then(|served| served.model.as_deref());
     let detail = format!("its model file{} is not there", quoted(what.or(model)));
     let near = match &evidence.file {
@@ -282,11 +302,11 @@ fn missing_file(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<
 
 fn bad_file(evidence: &Evidence<'_>, what: Option<&str>, why: Option<&str>) -> (String, Option<Suggestion>) {
     let model = what.or_else(|| evidence.served?.model.as_deref());
+    if let Some((Cause::BadFile, detail, way_out)) = evidence.fault_beside(what) {
+        return (detail, Some(way_out));
+    }
     let seen = match &evidence.file {
-        File::Faulty(Fault::Magic(_)) => Some("it is no GGUF file".to_owned()),
-        File::Faulty(Fault::Truncated) => Some("it is shorter than its header says".to_owned()),
-        File::Faulty(Fault::Strange) => Some("its header makes no sense".to_owned()),
-        File::Faulty(Fault::Missing(name)) => Some(format!("it lacks the tensor {name:?}")),
+        File::Faulty(fault) => Some(fault.to_string()),
         File::Unreadable(why) => Some(why.clone()),
         File::Unknown | File::Missing(_) | File::Whole(_) => None,
     };

@@ -5,6 +5,7 @@
 //! not read.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::io::Read;
 
 /// What a header says.
@@ -12,6 +13,8 @@ use std::io::Read;
 pub struct Gguf {
     /// `general.architecture`.
     pub architecture: Option<String>,
+    /// `general.type`: `model`, `adapter`, `mmproj`.
+    pub kind: Option<String>,
     /// The file has at least so many bytes when it is whole.
     pub least_bytes: u64,
 }
@@ -27,6 +30,20 @@ pub enum Fault {
     Strange,
     /// It lacks a tensor that every model of its architecture has.
     Missing(String),
+    /// It is something else than what it is to be.
+    OtherKind(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Magic(_) => f.write_str("it is no GGUF file"),
+            Self::Truncated => f.write_str("it is shorter than its header says"),
+            Self::Strange => f.write_str("its header makes no sense"),
+            Self::Missing(name) => write!(f, "it lacks the tensor {name:?}"),
+            Self::OtherKind(what) => write!(f, "it is {what}"),
+        }
+    }
 }
 
 /// Longest text and most entries that are believed; nothing real comes near.
@@ -52,7 +69,7 @@ pub fn read(from: &mut impl Read) -> Result<Gguf, Fault> {
         return Err(Fault::Strange);
     }
     let (tensors, pairs) = (from.count()?, from.count()?);
-    let (mut architecture, mut alignment) = (None, ALIGNMENT);
+    let (mut architecture, mut what, mut alignment) = (None, None, ALIGNMENT);
     let (mut layers, mut parts) = (Vec::new(), 1);
     for _ in 0..pairs {
         let key = from.text()?;
@@ -61,6 +78,7 @@ pub fn read(from: &mut impl Read) -> Result<Gguf, Fault> {
             (b"general.architecture", STRING) => {
                 architecture = Some(String::from_utf8_lossy(&from.text()?).into_owned());
             }
+            (b"general.type", STRING) => what = Some(String::from_utf8_lossy(&from.text()?).into_owned()),
             (b"general.alignment", UINT32) => alignment = u64::from(from.u32()?).max(1),
             (b"split.count", UINT16) => parts = u16::from_le_bytes(from.bytes()?),
             (key, UINT32) if key.ends_with(b".block_count") => layers.push((key.to_owned(), from.u32()?)),
@@ -82,7 +100,8 @@ pub fn read(from: &mut impl Read) -> Result<Gguf, Fault> {
         data_end = data_end.max(offset.saturating_add(tensor_bytes(kind, elements)));
     }
     // The rest of a model in parts is in other files.
-    if let Some(architecture) = architecture.as_deref().filter(|name| parts < 2 && LIKE_LLAMA.contains(name)) {
+    let is_model = parts < 2 && what.as_deref().is_none_or(|what| what == "model");
+    if let Some(architecture) = architecture.as_deref().filter(|name| is_model && LIKE_LLAMA.contains(name)) {
         let own = format!("{architecture}.block_count");
         let layers = layers.iter().find(|(key, _)| key == own.as_bytes()).map_or(0, |(_, count)| *count);
         if let Some(name) = seen.lacks(layers) {
@@ -90,7 +109,7 @@ pub fn read(from: &mut impl Read) -> Result<Gguf, Fault> {
         }
     }
     let data_begin = from.at.next_multiple_of(alignment);
-    Ok(Gguf { architecture, least_bytes: data_begin.saturating_add(data_end) })
+    Ok(Gguf { architecture, kind: what, least_bytes: data_begin.saturating_add(data_end) })
 }
 
 /// Which of the tensors are there that no model like llama can be without.
@@ -245,7 +264,10 @@ mod tests {
     fn a_sound_header_tells_architecture_and_size() {
         let bytes = header();
         let least = (bytes.len() as u64).next_multiple_of(32) + 64 + 4 * 4 * 8;
-        assert_eq!(read(&mut bytes.as_slice()), Ok(Gguf { architecture: Some("llama".into()), least_bytes: least }));
+        assert_eq!(
+            read(&mut bytes.as_slice()),
+            Ok(Gguf { architecture: Some("llama".into()), kind: None, least_bytes: least })
+        );
     }
 
     #[test]

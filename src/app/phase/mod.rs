@@ -13,6 +13,7 @@
 //! | `detect` | a session's phase from its lines |
 //! | `fuse` | the phase that is shown, from lines and probe together |
 //! | `gguf` | whether a model file is whole, from its header |
+//! | `beside` | the files that a server is given beside its model |
 //! | `diagnose` | why a server failed: the first cause, not the last line |
 //! | `preflight` | what can be told of a server before it is launched |
 //! | `kind` | what kind of work a command is, for who has not said it |
@@ -20,6 +21,7 @@
 //! | `silent` | what can be told of a failure of which the output says nothing |
 //! | `suggest` | the command that would have worked |
 
+mod beside;
 mod clue;
 mod container;
 mod detect;
@@ -35,6 +37,7 @@ mod stranger;
 mod suggest;
 mod words;
 
+pub use beside::{Beside, beside};
 pub use clue::{Cause, Clue, Says, Table};
 pub use container::{Container, container};
 pub use detect::{Detector, Found, Seen};

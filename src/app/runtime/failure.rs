@@ -12,8 +12,10 @@ use super::preflight::may_have_met;
 use super::probe::in_words;
 use super::serving::Serving;
 use super::session::Session;
-use crate::app::contract::{HostKind, Phase};
-use crate::app::phase::{Evidence, Fault, File, Holder, Served, Server, diagnose, read_gguf, stays};
+use crate::app::contract::{CommandLine, HostKind, Phase};
+use crate::app::phase::{
+    Beside, Evidence, Fault, File, Gguf, Holder, Served, Server, beside, diagnose, read_gguf, stays, told,
+};
 use crate::lifecycle::clock::wall;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_at, owner_of_port};
 use crate::lifecycle::tether::ExitRecord;
@@ -71,7 +73,10 @@ impl Inner {
         };
         let phase = session.state().progress.phase;
         let listened = serving.own_port().is_some();
-        let cwd = session.tether().cwd;
+        let unloaded = served.filter(|served| !has_loaded(served, phase, listened));
+        let stays = served.is_some_and(|served| !serving.scripted && stays(&serving.command, served.server));
+        let tether = session.tether();
+        let cwd = stays.then(|| Path::new(&tether.cwd));
         let evidence = Evidence {
             command: &serving.command,
             served,
@@ -81,10 +86,8 @@ impl Inner {
             listened,
             holder,
             free_port,
-            file: served.filter(|served| !has_loaded(served, phase, listened)).map_or(File::Unknown, |served| {
-                let stays = !serving.scripted && stays(&serving.command, served.server);
-                model_file(served, stays.then(|| Path::new(&cwd)))
-            }),
+            file: unloaded.map_or(File::Unknown, |served| model_file(served, cwd)),
+            beside: unloaded.map_or_else(Vec::new, |served| files_beside(&serving.command, served, cwd)),
             aside: None,
         };
         let mut diagnosis = diagnose(&evidence);
@@ -161,31 +164,59 @@ fn has_loaded(served: &Served, phase: Phase, listened: bool) -> bool {
     matches!(phase, Phase::Ready | Phase::Idle) || (listened && served.server != Server::LlamaServer)
 }
 
+/// Looks at the files that a server is given beside its model.
+fn files_beside(command: &CommandLine, served: &Served, cwd: Option<&Path>) -> Vec<(Beside, File)> {
+    let told = told(command, served.server).filter(|_| served.server == Server::LlamaServer);
+    let all = told.map_or_else(Vec::new, |told| beside(&told.words));
+    let look = |beside: Beside| {
+        let file = file_at(&beside.name, cwd, |path| gguf_file(path, |gguf| beside.part.judge(gguf)));
+        (beside, file)
+    };
+    all.into_iter().map(look).collect()
+}
+
 /// Looks at the model file of a server; a repository of a hub is none. `cwd` is where it runs, as far as that is known.
 pub(super) fn model_file(served: &Served, cwd: Option<&Path>) -> File {
-    let Some(model) = served.model.as_deref().filter(|model| served.model_is_file && !model.starts_with('~')) else {
+    let Some(model) = served.model.as_deref().filter(|_| served.model_is_file) else {
         return File::Unknown;
     };
-    let path = cwd.map_or_else(|| PathBuf::from(model), |cwd| cwd.join(model));
-    if !path.is_absolute() {
+    let is_model = |gguf: &Gguf| match gguf.kind.as_deref() {
+        Some("adapter") => Err(Fault::OtherKind("an adapter, no model")),
+        Some(_) | None => Ok(()),
+    };
+    let is_gguf = |path: &Path| match served.server {
+        Server::LlamaServer => true,
+        server => server == Server::LlamaCppPython && path.is_file(),
+    };
+    file_at(model, cwd, |path| if is_gguf(path) { gguf_file(path, is_model) } else { File::Whole(None) })
+}
+
+/// Looks for a file, and into it by `look`.
+fn file_at(name: &str, cwd: Option<&Path>, look: impl Fn(&Path) -> File) -> File {
+    let path = cwd.map_or_else(|| PathBuf::from(name), |cwd| cwd.join(name));
+    if !path.is_absolute() || name.starts_with('~') {
         // Of a session that others have launched nobody knows where it runs.
         return File::Unknown;
     }
-    let metadata = match fs::metadata(&path) {
+    match fs::metadata(&path) {
+        Ok(_) => look(&path),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::Missing(near(&path, name)),
+        Err(error) => File::Unreadable(error.to_string()),
+    }
+}
+
+/// Looks at the header of a GGUF file, and has it judged.
+fn gguf_file(path: &Path, judge: impl Fn(&Gguf) -> Result<(), Fault>) -> File {
+    let metadata = match fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return File::Unreadable("it is a directory".into()),
+        // Nobody waits for the writer of a pipe.
+        Ok(metadata) if !metadata.is_file() => return File::Whole(None),
         Ok(metadata) => metadata,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return File::Missing(near(&path, model)),
         Err(error) => return File::Unreadable(error.to_string()),
     };
-    if metadata.is_dir() && matches!(served.server, Server::LlamaServer) {
-        return File::Unreadable("it is a directory".into());
-    }
-    let is_gguf = matches!(served.server, Server::LlamaServer | Server::LlamaCppPython);
-    if !is_gguf || !metadata.is_file() {
-        return File::Whole(None);
-    }
-    match fs::File::open(&path) {
+    match fs::File::open(path) {
         Err(error) => File::Unreadable(error.to_string()),
-        Ok(file) => match read_gguf(&mut BufReader::new(file)) {
+        Ok(file) => match read_gguf(&mut BufReader::new(file)).and_then(|gguf| judge(&gguf).map(|()| gguf)) {
             Err(fault) => File::Faulty(fault),
             Ok(gguf) if metadata.len() < gguf.least_bytes => File::Faulty(Fault::Truncated),
             Ok(gguf) => File::Whole(gguf.architecture),

@@ -147,6 +147,7 @@ fn evidence<'a>(command: &'a CommandLine, served: Option<&'a Served>) -> Evidenc
         holder: Holder::Unknown,
         free_port: None,
         file: File::Unknown,
+        beside: Vec::new(),
         aside: None,
     }
 }

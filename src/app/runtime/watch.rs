@@ -112,7 +112,10 @@ impl Inner {
         if !session.state().ended_before {
             self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal, attempt: None });
         }
-        self.sample_known(session);
+        // A stop looks for itself, and is not kept waiting by another look at the whole host.
+        if !session.state().stopping {
+            self.sample_known(session);
+        }
         self.changed();
     }
 }

@@ -24,6 +24,7 @@ struct Case<'a> {
     listened: bool,
     holder: Holder,
     file: File,
+    beside: Vec<(Beside, File)>,
     aside: Option<Aside>,
 }
 
@@ -37,6 +38,7 @@ impl Case<'_> {
             listened: false,
             holder: Holder::Nobody,
             file: File::Unknown,
+            beside: Vec::new(),
             aside: None,
         }
     }
@@ -53,6 +55,7 @@ impl Case<'_> {
             holder: self.holder.clone(),
             free_port: Some(18_800),
             file: self.file.clone(),
+            beside: self.beside.clone(),
             aside: self.aside.clone(),
         })
     }
@@ -338,4 +341,47 @@ fn a_command_that_was_not_found_is_the_one_that_was_looked_for() {
     assert_eq!(said(&shell, "", 127), "the command \"llama-nope\" was not found");
     assert_eq!(said(&script, "", 127), "a command that it runs was not found");
     assert_eq!(said(&shell, "", 126), "the command \"llama-nope\" may not be executed, or is no program");
+}
+
+/// An adapter, a draft model, a projector: what is wrong with one of them is not said of the model.
+#[test]
+fn files_beside_the_model_with_a_log_and_without() {
+    let found = |cause, what: Option<&str>, why: Option<&str>| {
+        Some(Found { cause, what: what.map(str::to_owned), why: why.map(str::to_owned), line: String::new() })
+    };
+    let mut case = Case::new("llama-server -m a.gguf --lora l.gguf -md d.gguf");
+    case.file = File::Whole(Some("llama".into()));
+    let all = crate::app::phase::beside(&case.command.argv());
+    let [adapter, draft] = all.try_into().expect("two");
+    let whole = || File::Whole(Some("llama".into()));
+    let magic = "invalid magic characters";
+    // The second one is at fault.
+    case.beside = vec![(adapter.clone(), whole()), (draft.clone(), File::Faulty(Fault::Magic(*b"GGXX")))];
+    for output in
+        [None, found(Cause::BadFile, None, Some(magic)), found(Cause::Died, None, Some("model loading error"))]
+    {
+        case.found = output;
+        case.check(Cause::BadFile, "the file \"d.gguf\" of -md is broken: it is no GGUF file", None);
+    }
+    case.beside = vec![(adapter.clone(), File::Missing(Some("k.gguf".into()))), (draft.clone(), File::Missing(None))];
+    let changed = Some("llama-server -m a.gguf --lora k.gguf -md d.gguf");
+    for output in [None, found(Cause::MissingFile, Some("l.gguf"), None)] {
+        case.found = output;
+        case.check(Cause::MissingFile, "the file \"l.gguf\" of --lora is not there", changed);
+    }
+    // The output knows better which one it was.
+    case.found = found(Cause::MissingFile, Some("d.gguf"), None);
+    case.check(Cause::MissingFile, "the file \"d.gguf\" of -md is not there", None);
+    case.found = found(Cause::MissingFile, Some("elsewhere.gguf"), None);
+    case.check(Cause::MissingFile, "its model file \"elsewhere.gguf\" is not there", None);
+    // A model that is at fault itself comes first.
+    (case.found, case.file) = (None, File::Faulty(Fault::Truncated));
+    case.check(Cause::BadFile, "its model file \"a.gguf\" is broken: it is shorter than its header says", None);
+    (case.file, case.beside) =
+        (whole(), vec![(adapter, File::Faulty(Fault::OtherKind("no LoRA adapter"))), (draft, whole())]);
+    case.check(Cause::BadFile, "the file \"l.gguf\" of --lora is no LoRA adapter", None);
+    case.beside.clear();
+    let nothing =
+        "its output does not say why; its port was free, and its model file is whole, of the architecture \"llama\"";
+    case.check(Cause::Died, nothing, None);
 }
