@@ -22,6 +22,9 @@ use crate::app::tui::theme::Theme;
 
 const LONG: Duration = Duration::from_secs(20);
 
+/// How the cockpit says that it may begin; the loop itself draws anew without asking it.
+const BEGUN: Effect = Effect::Redraw;
+
 /// Tells the test what it was asked to do.
 struct FakeCockpit(Mutex<Sender<Effect>>);
 
@@ -32,7 +35,9 @@ impl FakeCockpit {
 }
 
 impl Cockpit for FakeCockpit {
-    fn begin(&self) {}
+    fn begin(&self) {
+        self.say(BEGUN);
+    }
 
     fn run(&self, ticket: Ticket, command: Command) {
         self.say(Effect::Run { ticket, command });
@@ -181,6 +186,20 @@ fn with(there: bool, test: impl FnOnce(&Sender<UiEvent>, &Receiver<Effect>, &Sin
 
 fn key(code: KeyCode) -> UiEvent {
     UiEvent::Input(Input::Key(code.into()))
+}
+
+#[test]
+fn what_watches_begins_once_with_the_first_frame() {
+    let outcome = with(false, |sender, said, sink, _| {
+        assert_eq!(said.recv_timeout(LONG).unwrap(), BEGUN);
+        sink.wait_for("quit");
+        sender.send(UiEvent::Sessions(fixtures::sessions())).unwrap();
+        sink.wait_for("qwen-coder-32b");
+        sink.settle();
+        assert!(said.try_iter().all(|effect| effect != BEGUN));
+        sender.send(UiEvent::Terminate).unwrap();
+    });
+    assert_eq!(outcome, Outcome::Terminate);
 }
 
 #[test]
