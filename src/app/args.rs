@@ -1,8 +1,8 @@
 //! The command line. Parsing only; `start` acts on it.
 
 mod launch;
+mod read;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -58,36 +58,6 @@ pub struct Args {
 
 /// Variables that stand in for an option.
 const VARIABLES: [&str; 2] = ["COOKBOOK_TUI_CONFIG", "COOKBOOK_TUI_STATE_DIR"];
-
-impl Args {
-    /// Reads the arguments of the program, of which the first is its name.
-    ///
-    /// # Errors
-    /// With what is wrong with them, or what was asked for, as the help.
-    pub fn read(arguments: Vec<OsString>) -> Result<Self, clap::Error> {
-        // Nothing to be parsed: the table of all options alone takes a millisecond to make.
-        if arguments.len() <= 1 && VARIABLES.iter().all(|name| std::env::var_os(name).is_none()) {
-            return Ok(Self::none());
-        }
-        Self::try_parse_from(arguments)
-    }
-
-    /// Returns what stands for no arguments at all.
-    fn none() -> Self {
-        Self {
-            config: None,
-            state_dir: None,
-            tmux_socket: None,
-            inspector: None,
-            log_level: tracing::Level::WARN,
-            no_color: false,
-            batch: None,
-            plain: false,
-            fail_fast: false,
-            action: None,
-        }
-    }
-}
 
 /// A line of the plain mode.
 #[derive(Debug, Parser)]
@@ -586,18 +556,5 @@ impl Stop {
             confirm: None,
             end_kept: choices(&self.end_kept),
         }
-    }
-}
-
-#[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nothing_is_what_the_parser_makes_of_nothing() {
-        // Where one of the variables is set, it is the parser that reads it.
-        let parsed = Args { config: None, state_dir: None, ..Args::try_parse_from(["cookbook-tui"]).unwrap() };
-        assert_eq!(format!("{:?}", Args::none()), format!("{parsed:?}"));
     }
 }

@@ -184,9 +184,8 @@ pub(super) fn model_file(served: &Served, cwd: Option<&Path>) -> File {
         Some("adapter") => Err(Fault::OtherKind("an adapter, no model")),
         Some(_) | None => Ok(()),
     };
-    let is_gguf = |path: &Path| match served.server {
-        Server::LlamaServer => true,
-        server => server == Server::LlamaCppPython && path.is_file(),
+    let is_gguf = |path: &Path| {
+        served.server == Server::LlamaServer || (served.server == Server::LlamaCppPython && path.is_file())
     };
     file_at(model, cwd, |path| if is_gguf(path) { gguf_file(path, is_model) } else { File::Whole(None) })
 }
