@@ -41,6 +41,11 @@ impl Kind {
         }
     }
 
+    /// Returns the kind of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
     /// Returns what session ids of this kind start with, in Cookbook's manner.
     pub const fn id_prefix(self) -> &'static str {
         match self {

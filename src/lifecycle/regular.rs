@@ -16,14 +16,23 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(OpenOptions::new().read(true), path)
 }
 
+/// Nothing that we keep comes near this size, in bytes.
+const SIZE_MAX: u64 = 64 << 20;
+
 /// Reads a file.
 ///
 /// # Errors
-/// As [`open`], or when the disk refuses.
+/// As [`open`], when the disk refuses, or when the file is longer than any that we keep.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let (file, metadata) = open_regular(OpenOptions::new().read(true), path)?;
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0).saturating_add(1));
-    file.take(u64::MAX).read_to_end(&mut bytes)?;
+    let length = metadata.len();
+    if length > SIZE_MAX {
+        let message = format!("it is longer than {} MiB, as none of ours is", SIZE_MAX >> 20);
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(length + 1).unwrap_or(0));
+    // It may grow while it is read.
+    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
@@ -89,6 +98,9 @@ mod tests {
                 assert!(expected && error.kind() != io::ErrorKind::NotFound, "{name}: {error}");
             }
         }
+        // What is not worth reading is not read: a file of holes takes no place on a disk.
+        append(&place("holes")).unwrap().set_len(8 << 40).unwrap();
+        assert_eq!(read(&place("holes")).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
         append(&place("file")).unwrap();
         assert_eq!(read(&place("file")).unwrap(), b"");
         assert_eq!(open(&place("nothing")).unwrap_err().kind(), io::ErrorKind::NotFound);

@@ -18,6 +18,7 @@ use rustix::fs::{Access, access};
 
 use super::failpoint::{Point, around};
 use super::kill::OwnChild;
+use super::regular;
 
 /// What to start.
 #[derive(Debug, Default)]
@@ -65,14 +66,17 @@ impl Spec {
         Ok(command)
     }
 
-    /// Looks the program up on a `PATH` that is the child's own, as execvp(3) would: left to the child, that takes a
-    /// fork(2) of all of our memory instead of a vfork(2).
+    /// Looks a program that is no script up on a `PATH` that is the child's own, as execvp(3) would: left to the child,
+    /// that takes a fork(2) of all of our memory instead of a vfork(2). What becomes of a script that cannot be run is
+    /// known to the child.
     fn found(&self) -> Option<PathBuf> {
         let program = self.argv.first().filter(|name| !name.is_empty() && !name.as_bytes().contains(&b'/'))?;
         let (_, path) = self.env.iter().rev().find(|(name, _)| name == "PATH")?;
         let dirs = path.as_bytes().split(|byte| *byte == b':').map(|dir| Path::new(OsStr::from_bytes(dir)));
         // What is relative is so to the child's directory, and left to the child.
-        dirs.take_while(|dir| dir.is_absolute()).map(|dir| dir.join(program)).find(|file| is_executable(file))
+        let found =
+            dirs.take_while(|dir| dir.is_absolute()).map(|dir| dir.join(program)).find(|file| is_executable(file));
+        found.filter(|file| is_elf(file))
     }
 
     /// Replaces this process by the program; returns only on failure. For the trampoline and `attach`.
@@ -88,6 +92,13 @@ impl Spec {
 /// Tells whether a file can be executed by us.
 pub fn is_executable(file: &Path) -> bool {
     file.is_file() && access(file, Access::EXEC_OK).is_ok()
+}
+
+/// Tells whether a file is a program of this kind of system, and no script.
+pub fn is_elf(file: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = regular::open(file).and_then(|mut file| file.read_exact(&mut magic));
+    read.is_ok() && &magic == b"\x7fELF"
 }
 
 /// Where a descriptor of the child leads.
@@ -220,19 +231,23 @@ mod tests {
             ..Spec::new([program, "word"])
         };
         for (program, before, expected) in [
-            ("echo", "", Some(first.join("echo"))),
             ("true", "", Some(second.join("true"))),
+            ("echo", "", None),
             ("no-such-program", "", None),
             ("", "", None),
             ("/bin/true", "", None),
-            ("echo", "bin:", None),
-            ("echo", ":", None),
+            ("true", "bin:", None),
+            ("true", ":", None),
         ] {
             assert_eq!(spec(program, before).found(), expected, "{program:?} on {before:?}");
         }
         assert_eq!(Spec::new(["echo"]).found(), None, "on our own path");
         let output = run(&spec("echo", ""), None, Duration::from_secs(10)).unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "word first");
+        // As execvp(3): on to the next one where the interpreter is missing, to a shell where none is named.
+        std::fs::write(first.join("echo"), "#!/no/such/interpreter\n").unwrap();
+        let output = run(&spec("echo", ""), None, Duration::from_secs(10)).unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "word second");
         // What ps(1) shows is the name, wherever it was found.
         let words = ["sh", "-c", "printf '%s' \"$0\""];
         let named = Spec { env: vec![("PATH".into(), "/usr/bin:/bin".into())], ..Spec::new(words) };

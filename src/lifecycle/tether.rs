@@ -229,6 +229,16 @@ impl Tether {
         if !is_session_id(&self.session) {
             return Err(format!("session {:?} is not a session id", self.session));
         }
+        for (field, value, known) in
+            [("host", &self.host, ["pty", "tmux"]), ("lifetime", &self.lifetime, ["grant", "background"])]
+        {
+            if !known.contains(&value.as_str()) {
+                return Err(format!("{field} {value:?} is none of {}", known.join(", ")));
+            }
+        }
+        if (self.host == "tmux") != self.tmux.is_some() {
+            return Err(format!("host is {}, and its place in tmux does not go with that", self.host));
+        }
         for (field, seconds) in [
             ("spawned_at", self.spawned_at),
             ("not_after", self.not_after),

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Entry, Held, Host, PATIENCE, World, eventually};
+use crate::support::{Entry, Held, Host, PATIENCE, World, eventually, rows};
 
-crate::matrix::in_both! { a_manager_that_leaves a_manager_that_talks_nonsense a_manager_that_says_nothing }
+crate::matrix::in_both! {
+    a_manager_that_leaves a_manager_that_talks_nonsense a_manager_that_says_nothing
+    a_warden_that_its_workload_kills a_warden_that_its_workload_stops
+}
 
 /// What a stage says that could not do its part.
 const NOT_LAUNCHED: i32 = 125;
@@ -151,4 +154,42 @@ fn a_warden_that_dies_at_the_gate() {
     assert!(trampoline.ends_within(PATIENCE), "it waits for nobody");
     let First::Child(mut child) = stages.first else { panic!("a child") };
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&child.wait().unwrap()), Some(9));
+}
+
+/// Launches what does something to its own warden as its first deed, before the manager can have heard what came of the
+/// launch. Whether that is said to have failed or not: nobody runs of whom nobody knows.
+fn assert_nobody_is_lost(host: Host, deed: &str, rounds: usize) {
+    let world = World::new();
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+    let mut batch = world.batch();
+    let script = world.shell(&format!("{deed}; trap '' HUP; echo $$ >> $FX/begun; exec sleep {}", world.nap));
+    let mut broken = 0;
+    for _ in 0..rounds {
+        let answer = batch.request(json!({ "cmd": "launch", "kind": "shell", "host": host.name(), "grace_s": 0.2,
+            "command": ["bash", script] }));
+        if answer["ok"] == true {
+            batch.ok(json!({ "cmd": "stop", "session": answer["result"]["session"] }));
+        } else {
+            broken += 1;
+            let message = answer["error"]["message"].as_str().unwrap();
+            assert!(message.contains("; what had begun of it was ended"), "{answer}");
+        }
+    }
+    let begun: Vec<i32> = world.text("begun").lines().map(|pid| pid.parse().unwrap()).collect();
+    for pid in begun {
+        let lives = crate::support::process_state(pid).is_some_and(|state| state != 'Z');
+        assert!(!lives, "{pid} lives after {broken} of {rounds} launches broke off, and nobody knows of it");
+    }
+    let listed = batch.ok(json!({ "cmd": "list" }));
+    assert!(rows(&listed, "sessions").all(|row| row["phase"] == "exited"), "{listed:#}");
+    assert_eq!(std::fs::read_dir(world.path("state/sessions")).unwrap().count(), 0, "{listed:#}");
+    bystanders.assert_untouched();
+}
+
+fn a_warden_that_its_workload_kills(host: Host) {
+    assert_nobody_is_lost(host, "kill -9 $PPID", 8);
+}
+
+fn a_warden_that_its_workload_stops(host: Host) {
+    assert_nobody_is_lost(host, "kill -STOP $PPID", 1);
 }

@@ -74,6 +74,9 @@ fn a_server_that_is_stopped() {
     let server = world.server();
     server.signal(Signal::STOP);
     eventually("the stop of the server", || crate::support::process_state(server.entry.pid) == Some('T'));
+    let phase = |phase: &'static str| move |event: &Value| event["event"] == "phase" && event["phase"] == phase;
+    let told = batch.await_event("that nobody can tell", phase("unverifiable"));
+    assert!(told["detail"].as_str().unwrap().contains(&format!("kill -CONT {}", server.entry.pid)), "{told}");
     let asked = Instant::now();
     let error = batch.error(json!({ "cmd": "stop", "session": session.id }));
     assert!(error["kind"] == "unverifiable" || error["kind"] == "tmux", "{error}");
@@ -83,8 +86,10 @@ fn a_server_that_is_stopped() {
     assert_untouched(&world, &mut batch);
     let listed = batch.ok(json!({ "cmd": "list" }));
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "silence is no absence: {listed}");
+    assert_eq!(listed["sessions"][0]["phase"], "unverifiable", "{listed}");
     assert!(world.tether(&session.id).is_some());
     server.signal(Signal::CONT);
+    batch.await_event("that it runs", phase("running"));
     assert_stops(&world, &mut batch, &session);
 }
 
@@ -200,4 +205,16 @@ fn somebody_elses_kill_session() {
     let receipt = batch.stop(&session.id);
     assert_eq!(receipt["dead"], true, "a stop of what is over succeeds\n{receipt:#}");
     assert!(world.tether(&session.id).is_none(), "{receipt:#}");
+}
+
+/// A server leaves with its last session: whoever launches in that moment gets a new one.
+#[test]
+fn a_server_that_is_leaving_keeps_nobody_from_launching() {
+    let world = World::new();
+    let mut batch = world.batch();
+    for _ in 0..40 {
+        let begun = batch.ok(json!({ "cmd": "launch", "kind": "shell", "host": "tmux", "command": ["true"] }));
+        batch.ok(json!({ "cmd": "wait", "session": begun["session"], "for": "exit" }));
+    }
+    assert!(batch.finish().success());
 }

@@ -18,7 +18,7 @@ use crate::app::phase::{
     Aside, Cause, File, HubAnswer, Options, Run, Seen, Served, Server, Told, came_to_the_hub, hub_cause, judge_options,
     questions, repository, stays, tight, told,
 };
-use crate::lifecycle::spawn::{Spec, run};
+use crate::lifecycle::spawn::{Spec, is_elf, run};
 use crate::lifecycle::tether::{ExitRecord, Tether};
 use crate::lifecycle::{clock, regular};
 
@@ -163,9 +163,7 @@ fn bytes_of_model(serving: &Serving, served: &Served, tether: &Tether) -> u64 {
 /// Returns the program of llama.cpp itself; a script of that name is none.
 fn own_program(environment: &Environment<'_>, served: &Served) -> Option<PathBuf> {
     let program = environment.program().filter(|_| served.server == Server::LlamaServer)?;
-    let mut magic = [0; 4];
-    regular::open(&program).ok()?.read_exact(&mut magic).ok()?;
-    (&magic == b"\x7fELF").then_some(program)
+    is_elf(&program).then_some(program)
 }
 
 /// Asks the program for its options.

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Inner;
 use super::session::Session;
-use crate::app::contract::HostKind;
+use crate::app::contract::{HostKind, Kind};
 use crate::lifecycle::authority::{Pin, Pinned, verify};
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
 use crate::lifecycle::inspect::Inspector;
@@ -47,7 +47,9 @@ impl Inner {
         let Ok((mut tethers, mut quarantined)) = self.store.load(&mut records) else { return };
         drop(records);
         tethers.retain(|tether| {
-            let Some(reason) = self.elsewhere(tether) else { return true };
+            let unknown = || format!("kind {:?} is none of ours", tether.kind);
+            let unknown = || Kind::named(&tether.kind).is_none().then(unknown);
+            let Some(reason) = self.elsewhere(tether).or_else(unknown) else { return true };
             quarantined.push(Quarantined { path: self.store.tether_path(&tether.session), reason });
             false
         });

@@ -253,6 +253,19 @@ pub(super) fn server_trouble(inner: &Inner, record: &TmuxRecord) -> Option<Strin
     }
 }
 
+/// As [`server_trouble`], where it lasts: a server that leaves with its last session has no socket any more, and lives for
+/// a moment.
+pub(super) fn lasting_trouble(inner: &Inner, record: &TmuxRecord, patience: Duration) -> Option<String> {
+    let until = Instant::now() + patience;
+    loop {
+        let trouble = server_trouble(inner, record)?;
+        if Instant::now() >= until || is_stopped(inner, record) {
+            return Some(trouble);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Returns the pane roots of a session, bound to identities: each is held, its parent is the server, and the
 /// server has named it since. Says so where session or server are gone.
 fn pane_roots(
@@ -331,7 +344,7 @@ pub(super) fn panes(inner: &Inner, record: &TmuxRecord) -> Result<Vec<PaneRow>, 
 }
 
 /// How long a tmux server may take to leave once it does not answer any more.
-const LEAVES: Duration = Duration::from_secs(1);
+pub(super) const LEAVES: Duration = Duration::from_secs(1);
 
 fn leaves(inner: &Inner, record: &TmuxRecord) -> bool {
     let until = Instant::now() + LEAVES;

@@ -10,6 +10,7 @@ use super::needs::ending;
 use super::plan::{Plan, base};
 use super::preflight::ELSEWHERE;
 use super::session::{OwnedPty, Session};
+use super::stopper::How;
 use crate::app::command::{Launched, TmuxPlace};
 use crate::app::contract::{HostKind, Kind, LaunchRequest};
 use crate::app::error::{AppError, ErrorKind};
@@ -126,13 +127,13 @@ impl Inner {
             let pty = Pty::start(pair, screen, Some(log), sink).map_err(pty_failed)?;
             let mut tether = self.tether_of(plan, &waiting, None, None);
             let uncontained = self.contain(&waiting, &mut tether);
-            let lifeline = self.go(plan, waiting, &tether)?;
+            let lifeline = self.go(plan, waiting, &tether, request)?;
             Ok((pty, lifeline, tether, uncontained))
         })();
         let (pty, lifeline, tether, uncontained) = match begun {
             Ok(begun) => begun,
-            Err(error) => {
-                // Its gate is closed: it leaves by itself, and there is nothing below it.
+            Err(BrokenOff { error, .. }) => {
+                // Its gate is closed: it leaves by itself, and there is nothing below it any more.
                 warden_child.end();
                 return Err(error);
             }
@@ -178,7 +179,7 @@ impl Inner {
             };
             let mut tether = self.tether_of(plan, &waiting, front.clone(), Some(record));
             let uncontained = self.contain(&waiting, &mut tether);
-            let lifeline = self.go(plan, waiting, &tether)?;
+            let lifeline = self.go(plan, waiting, &tether, request)?;
             Ok((tether, lifeline, uncontained))
         })();
         match begun {
@@ -188,7 +189,9 @@ impl Inner {
                 let launched = launched(plan, &tether, uncontained);
                 Ok((launched, new_session(tether, request, None)?))
             }
-            Err(error) => {
+            // Its own stop has closed what was to be closed.
+            Err(BrokenOff { error, had_begun: true }) => Err(error),
+            Err(BrokenOff { error, had_begun: false }) => {
                 let scope = Scope { front, ..Scope::default() };
                 let mut guard = Guard::new(&self.inspector);
                 guard.protect_server(created.server_pid, "the tmux server of the session");
@@ -234,7 +237,13 @@ impl Inner {
     }
 
     /// Writes the tether, then opens the gate.
-    fn go(&self, plan: &Plan, waiting: Waiting, tether: &Tether) -> Result<Lifeline, AppError> {
+    fn go(
+        self: &Arc<Self>,
+        plan: &Plan,
+        waiting: Waiting,
+        tether: &Tether,
+        request: &LaunchRequest,
+    ) -> Result<Lifeline, BrokenOff> {
         self.write_unwritten();
         let begun = self.store.begin(tether).or_else(|error| {
             let full = error.kind() == std::io::ErrorKind::StorageFull;
@@ -261,13 +270,36 @@ impl Inner {
             restart: tether.restarts.is_some(),
         };
         waiting.go(&durable, &orders).map_err(|error| {
+            if let GateError::Lost(_) = error {
+                return BrokenOff { error: self.end_lost(tether, request, &gate_error(&error)), had_begun: true };
+            }
             // Nothing runs, so nothing is to be recorded.
             self.store.remove(&plan.id).ok();
             self.store.forget(&plan.id);
             self.forget_private_tmux(&plan.id);
             std::fs::remove_file(self.store.log_path(&plan.id)).ok();
-            gate_error(&error)
+            gate_error(&error).into()
         })
+    }
+
+    /// Ends what may have begun of a launch whose warden was lost: it has its record, so it is stopped like any other
+    /// session, and stays one where somebody is left. Returns what is to be said.
+    fn end_lost(self: &Arc<Self>, tether: &Tether, request: &LaunchRequest, error: &AppError) -> AppError {
+        let ended = new_session(tether.clone(), request, None).and_then(|session| {
+            self.know(&session);
+            self.add(&session);
+            self.end(&session, How::default()).inspect(|receipt| {
+                if receipt.is_clean() {
+                    self.dismiss(&session);
+                }
+            })
+        });
+        let what = match ended {
+            Ok(receipt) if receipt.is_clean() => "what had begun of it was ended".to_owned(),
+            Ok(receipt) => format!("it is kept as {}: {}", tether.session, receipt.end()),
+            Err(why) => format!("it is kept as {}, and was not ended: {}", tether.session, why.message),
+        };
+        AppError::new(error.kind, format!("{}; {what}", error.message))
     }
 
     fn open_log(&self, session: &str) -> Result<Log, AppError> {
@@ -353,6 +385,19 @@ impl Inner {
     }
 }
 
+/// A launch that has failed.
+struct BrokenOff {
+    error: AppError,
+    /// Its workload may have run; it was stopped.
+    had_begun: bool,
+}
+
+impl From<AppError> for BrokenOff {
+    fn from(error: AppError) -> Self {
+        Self { error, had_begun: false }
+    }
+}
+
 fn new_session(tether: Tether, request: &LaunchRequest, pty: Option<OwnedPty>) -> Result<Arc<Session>, AppError> {
     Session::new(tether, Some(request.clone()), pty)
         .ok_or_else(|| AppError::new(ErrorKind::Internal, "a tether of an unknown kind"))
@@ -390,7 +435,7 @@ fn gate_error(error: &GateError) -> AppError {
         GateError::Timeout(_) => ErrorKind::Timeout,
         GateError::Stranger(_) => ErrorKind::Refused,
         GateError::Unidentified(_) => ErrorKind::Unverifiable,
-        GateError::Open { .. } | GateError::Broken(_) => ErrorKind::Io,
+        GateError::Open { .. } | GateError::Broken(_) | GateError::Lost(_) => ErrorKind::Io,
     };
     let message = match error {
         GateError::Exec { what, source } if source.kind() == std::io::ErrorKind::NotFound && !what.contains('/') => {
@@ -401,7 +446,8 @@ fn gate_error(error: &GateError) -> AppError {
         | GateError::Stranger(_)
         | GateError::Unidentified(_)
         | GateError::Open { .. }
-        | GateError::Broken(_) => error.to_string(),
+        | GateError::Broken(_)
+        | GateError::Lost(_) => error.to_string(),
     };
     AppError::new(kind, message)
 }

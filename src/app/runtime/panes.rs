@@ -2,11 +2,12 @@
 //!
 //! A look asks tmux only when the server has other children than at the last answer: every pane is one of them.
 
-use std::sync::PoisonError;
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::Inner;
-use super::hosts::{ServerState, bind, is_stopped, server_state};
+use super::hosts::{ServerState, bind, is_stopped, lasting_trouble, server_state};
 use super::session::Session;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::tether::{Tether, TmuxRecord};
@@ -62,7 +63,30 @@ fn place(tether: &Tether) -> Option<(&TmuxRecord, SessionId)> {
     Some((record, record.session_id.parse().ok()?))
 }
 
+/// How long a server that seems to be lost is given to be seen to leave.
+const LEAVING: Duration = Duration::from_millis(50);
+
 impl Inner {
+    /// Looks whether the tmux servers of sessions can be asked, and says so of each where one cannot.
+    pub(super) fn look_at_servers(&self, sessions: &[Arc<Session>]) {
+        let mut servers = BTreeMap::new();
+        for session in sessions {
+            let record = session.tether().tmux.filter(|_| !session.has_ended());
+            let trouble = record.and_then(|record| {
+                let key = (record.socket.clone(), record.server.pid);
+                servers.entry(key).or_insert_with(|| lasting_trouble(self, &record, LEAVING)).clone()
+            });
+            let changed = {
+                let mut state = session.state();
+                let before = std::mem::replace(&mut state.trouble, trouble);
+                before != state.trouble
+            };
+            if changed {
+                self.tell_phase(session);
+            }
+        }
+    }
+
     /// Tells whether a person has opened panes beside the one that has a warden, or somebody lives who left one of them.
     pub(super) fn has_panes_beside(&self, session: &Session, tether: &Tether) -> bool {
         let opened = || beside(&self.panes_known(tether), tether).next().is_some();

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::Inner;
 use super::adopted::only_ours;
-use super::hosts::{panes, server_of, server_trouble};
+use super::hosts::{LEAVES, lasting_trouble, panes, server_of};
 use super::launch::tmux;
 use super::session::{Session, State};
 use super::tasks::{ASKED, OWNER};
 use crate::app::command::{Answer, ScreenText};
 use crate::app::config::Config;
-use crate::app::contract::{HostKind, Phase, SessionRow, Tree};
+use crate::app::contract::{HostKind, SessionRow, Tree};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::journal::Entries;
@@ -75,21 +75,9 @@ impl Inner {
         }
         self.look_at_phases();
         self.look_at_gpus_once();
-        let mut servers = BTreeMap::new();
-        let mut troubled = |session: &Arc<Session>, row: &mut SessionRow| {
-            let Some(record) = session.tether().tmux.filter(|_| !row.phase.is_over()) else { return };
-            let key = (record.socket.clone(), record.server.pid);
-            let trouble = servers.entry(key).or_insert_with(|| server_trouble(self, &record));
-            if let Some(why) = trouble.clone() {
-                (row.phase, row.detail) = (Phase::Unverifiable, Some(why));
-            }
-        };
-        let rows = all.iter().map(|session| {
-            let mut row = self.session_row(session);
-            troubled(session, &mut row);
-            row
-        });
-        rows.collect::<Vec<_>>().into_iter().chain(self.queued_rows()).chain(self.idle_rows()).collect()
+        self.look_at_servers(&all);
+        let rows = all.iter().map(|session| self.session_row(session));
+        rows.chain(self.queued_rows()).chain(self.idle_rows()).collect()
     }
 
     /// Says so where a tmux server of ours lives at our socket's place, and the socket does not lead to it: another server
@@ -101,7 +89,7 @@ impl Inner {
         let ours = self.server.socket_path().to_string_lossy().into_owned();
         let sessions = self.all().into_iter().filter(|session| !session.state().settled);
         let mut records = sessions.filter_map(|session| session.tether().tmux).filter(|record| record.socket == ours);
-        records.find_map(|record| server_trouble(self, &record))
+        records.find_map(|record| lasting_trouble(self, &record, LEAVES))
     }
 
     pub(super) fn session_row(&self, session: &Arc<Session>) -> SessionRow {

@@ -44,7 +44,9 @@ pub(super) fn start(inner: &Arc<Inner>) {
     std::thread::spawn(move || {
         for tick in (0..QUIET_TICKS).cycle() {
             let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) else { return };
-            for (session, turn) in inner.all().iter().zip((0..QUIET_TICKS).cycle()) {
+            let all = inner.all();
+            inner.look_at_servers(&all);
+            for (session, turn) in all.iter().zip((0..QUIET_TICKS).cycle()) {
                 if turn == tick || !inner.may_be_left_alone(session) {
                     inner.sample_one(session);
                 }

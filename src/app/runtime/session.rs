@@ -107,6 +107,8 @@ pub(super) struct State {
     pub(super) sample: Sample,
     /// What its ports follow from.
     pub(super) seen_ports: Option<Seen>,
+    /// What keeps its tmux server from being asked: nobody can tell how it is.
+    pub(super) trouble: Option<String>,
     /// What tmux says of a session that has no warden to ask.
     pub(super) witness: Option<(Phase, Option<String>)>,
     /// How far its own pane says that it has come, for a task of Cookbook.
@@ -195,7 +197,7 @@ impl Session {
     }
 
     pub(super) fn new(tether: Tether, request: Option<LaunchRequest>, pty: Option<OwnedPty>) -> Option<Arc<Self>> {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == tether.kind)?;
+        let kind = Kind::named(&tether.kind)?;
         let host = [HostKind::Pty, HostKind::Tmux].into_iter().find(|host| host.name() == tether.host)?;
         let state = State {
             stopping: false,
@@ -213,6 +215,7 @@ impl Session {
             examined: false,
             sample: Sample::default(),
             seen_ports: None,
+            trouble: None,
             witness: None,
             said: None,
             said_code: None,
@@ -331,6 +334,14 @@ impl Session {
 impl State {
     /// Returns how far the session has come. Pure over what was seen.
     pub(super) fn phase(&self) -> (Phase, Option<String>) {
+        let seen = self.seen_phase();
+        match &self.trouble {
+            Some(why) if !seen.0.is_over() && seen.0 != Phase::Stopping => (Phase::Unverifiable, Some(why.clone())),
+            Some(_) | None => seen,
+        }
+    }
+
+    fn seen_phase(&self) -> (Phase, Option<String>) {
         if self.stopping {
             return (Phase::Stopping, None);
         }

@@ -37,9 +37,12 @@ pub enum GateError {
     /// The identity of the warden or the workload could not be read.
     #[error("the identity of the new process could not be read: {0}")]
     Unidentified(String),
-    /// The connection broke.
+    /// The connection broke before the orders were given: nothing runs.
     #[error("the launch broke off: {0}")]
     Broken(#[from] io::Error),
+    /// The orders were given, and nobody said what came of them: the workload may run.
+    #[error("the launch broke off, and its warden did not say what came of it: {0}")]
+    Lost(io::Error),
     /// The workload could not be executed.
     #[error("{what}: {source}")]
     Exec {
@@ -129,11 +132,11 @@ impl Waiting {
     /// Sends the orders and waits until the workload was executed.
     ///
     /// # Errors
-    /// When the connection breaks or the program cannot be executed; nothing runs then.
+    /// When the connection breaks or the program cannot be executed; nothing runs then, but for [`GateError::Lost`].
     pub fn go(mut self, durable: &Durable, orders: &Orders) -> Result<Lifeline, GateError> {
         debug_assert_eq!(durable.session(), orders.session);
         send(&mut self.stream, orders)?;
-        match receive(&mut self.stream)? {
+        match receive(&mut self.stream).map_err(GateError::Lost)? {
             Outcome::Started => Ok(Lifeline { stream: self.stream, warden: self.warden, workload: self.workload }),
             Outcome::Failed { errno, what } => {
                 Err(GateError::Exec { what, source: io::Error::from_raw_os_error(errno) })

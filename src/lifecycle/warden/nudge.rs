@@ -9,9 +9,13 @@ use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::kill::{Signal, deliver};
 
-/// Wakes a warden; tells whether that was possible. One that is not woken looks by itself within the hour.
+/// Wakes a warden, also one that was stopped; tells whether that was possible. One that is not woken looks by itself within the hour.
 pub fn nudge(warden: &Identity, guard: &Guard, inspector: &Inspector) -> bool {
     let Pin::Held(pinned) = Pinned::open(inspector, warden.pid) else { return false };
-    let Ok(owned) = authorize(&pinned, warden, guard, inspector) else { return false };
-    deliver(owned, Signal::Usr1).is_ok()
+    let say = |signal| {
+        let owned = authorize(&pinned, warden, guard, inspector);
+        owned.is_ok_and(|owned| deliver(owned, signal).is_ok())
+    };
+    // One that somebody has stopped hears nothing before it goes on.
+    say(Signal::Usr1) && (pinned.facts().state != 'T' || say(Signal::Cont))
 }
