@@ -104,13 +104,14 @@ fn a_window_that_was_moved_away_is_none_of_ours() {
     let moved = world.tmux(&["move-window", "-d", "-s", &source, "-t", "theirs:"]);
     assert!(moved.status.success(), "{moved:?}");
     // Another child of the server: it is asked anew, and those of the window are not found any more.
-    open_window(&world, &session, "log pane-2; (leaf deep-2) & wait");
-    world.ledger.await_roles(&["pane", "deep", "pane-2", "deep-2"]);
+    // Three, so that those who came are not taken for those who went.
+    open_window(&world, &session, "log pane-2; (leaf deep-2) & (leaf deep-3) & wait");
+    world.ledger.await_roles(&["pane", "deep", "pane-2", "deep-2", "deep-3"]);
     eventually("the window is none of ours", || count(&mut batch, &session) == json!(world.ledger.alive().len() - 2));
     let receipt = batch.stop(&session.id);
     assert_eq!(receipt["dead"], true, "{receipt:#}");
     assert!(world.ledger.is_alive("pane") && world.ledger.is_alive("deep"), "{receipt:#}");
-    let ended = ["root", "child", "pane-2", "deep-2"];
+    let ended = ["root", "child", "pane-2", "deep-2", "deep-3"];
     assert!(ended.iter().all(|role| !world.ledger.is_alive(role)), "{receipt:#}");
     let ours = receipt["captured"].as_array().unwrap();
     assert!(ours.iter().all(|row| row["pid"] != world.ledger.of("pane").pid), "{receipt:#}");

@@ -15,11 +15,19 @@ use crate::app::contract::CommandLine;
 /// # Errors
 /// When the text could not be kept as it is, in words.
 pub fn put(text: &str, recipe: &Recipe, before: Option<&Recipe>) -> Result<String, String> {
-    // The editor writes LF alone.
+    // The editor writes LF alone, ends the last line, and leaves a byte order mark out.
     let crlf = text.contains("\r\n");
-    let plain = text.replace("\r\n", "\n");
+    let (mark, text) = text.strip_prefix('\u{feff}').map_or(("", text), |text| ("\u{feff}", text));
+    let mut plain = text.replace("\r\n", "\n");
+    if !plain.is_empty() && !plain.ends_with('\n') {
+        plain.push('\n');
+    }
     let mut document: DocumentMut = plain.parse().map_err(|error: toml_edit::TomlError| error.message().to_owned())?;
-    if document.to_string() != plain || (crlf && plain.replace('\n', "\r\n") != text) {
+    let is_kept = !crlf || {
+        let again = plain.replace('\n', "\r\n");
+        again.strip_prefix(text).is_some_and(|end| matches!(end, "" | "\r\n"))
+    };
+    if document.to_string() != plain || !is_kept {
         return Err("it could not be kept as it is (is it written with mixed line ends?)".into());
     }
     let all = document.entry("recipe").or_insert_with(|| Item::ArrayOfTables(ArrayOfTables::new()));
@@ -36,6 +44,7 @@ pub fn put(text: &str, recipe: &Recipe, before: Option<&Recipe>) -> Result<Strin
                     table.decor_mut().set_prefix("\n");
                 }
                 tables.push(table);
+                keep_comments_above(&mut document);
             }
             Item::Value(Value::Array(tables)) => {
                 let mut table = InlineTable::new();
@@ -46,7 +55,27 @@ pub fn put(text: &str, recipe: &Recipe, before: Option<&Recipe>) -> Result<Strin
         },
     }
     let after = document.to_string();
-    Ok(if crlf { after.replace('\n', "\r\n") } else { after })
+    Ok(format!("{mark}{}", if crlf { after.replace('\n', "\r\n") } else { after }))
+}
+
+/// Has what stands at the end of a text, as a comment on what is above it, stay above a recipe that was put there.
+fn keep_comments_above(document: &mut DocumentMut) {
+    let comments = document.trailing().as_str().unwrap_or_default().to_owned();
+    let whole = document.to_string();
+    let body = whole.strip_suffix(comments.as_str()).unwrap_or(&whole);
+    let at = body.rfind("[[recipe]]").unwrap_or(0);
+    // Where a table of another kind comes last, they are about that.
+    if comments.is_empty() || body[at..].lines().skip(1).any(|line| line.starts_with('[')) {
+        return;
+    }
+    let last = document.get_mut("recipe").and_then(Item::as_array_of_tables_mut).and_then(|all| {
+        let last = all.len().checked_sub(1)?;
+        all.get_mut(last)
+    });
+    if let Some(table) = last {
+        table.decor_mut().set_prefix(format!("{comments}\n"));
+        document.set_trailing("");
+    }
 }
 
 fn find<'a>(all: &'a mut Item, name: &str) -> Option<&'a mut dyn TableLike> {

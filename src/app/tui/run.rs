@@ -118,8 +118,8 @@ impl Shell for Job {
         self.reader.pause(PAUSE);
         self.terminal.leave();
         let events = self.events.clone();
-        editor::start(&text, move || {
-            let _ignored = events.send(UiEvent::Edited(Ok(())));
+        editor::start(&text, move |result| {
+            let _ignored = events.send(UiEvent::Edited(result));
         })
     }
 

@@ -71,6 +71,37 @@ fn a_new_recipe_leaves_every_byte_where_it_is() {
     }
 }
 
+/// What stands behind the last recipe is about that one.
+#[test]
+fn a_new_recipe_comes_after_the_comments_on_the_last_one() {
+    let last = "[[recipe]]\nname = \"one\"\ncommand = [\"sleep\", \"5\"]\n# cwd = \"~\"\n# gpus = \"0\"\n";
+    for file in ["# only\n", last, &format!("[ui]\ntheme = \"dark\"\n\n{last}")] {
+        let after = put(file, &one(NEW), None).unwrap();
+        assert!(after.starts_with(&format!("{file}\n[[recipe]]\n")), "{after}");
+    }
+    // Comments on another table stay with it.
+    let file = format!("{last}\n[ui]\n# theme = \"dark\"\n");
+    let after = put(&file, &one(NEW), None).unwrap();
+    assert!(after.ends_with("\n[ui]\n# theme = \"dark\"\n"), "{after}");
+}
+
+#[test]
+fn a_last_line_without_an_end_and_a_byte_order_mark_are_no_reason_to_refuse() {
+    for file in [
+        "[ui]\ntheme = \"dark\"",
+        "[ui]\ntheme = \"dark\" # c",
+        "[ui]\r\ntheme = \"dark\"",
+        "\u{feff}[ui]\n",
+        FILE.trim_end(),
+    ] {
+        let recipe = one(NEW);
+        let after = put(file, &recipe, None).unwrap();
+        assert!(after.starts_with(file), "{after:?}");
+        assert_eq!(recipes(after.trim_start_matches('\u{feff}')).last(), Some(&recipe), "{after}");
+    }
+    assert!(put("a = 1\r\nb = 2\n", &one(NEW), None).is_err(), "mixed line ends");
+}
+
 #[test]
 fn only_what_changes_is_written() {
     let check = |name: &str, change: &dyn Fn(&mut Recipe), pairs: &[(&str, &str)]| {
