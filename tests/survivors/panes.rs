@@ -231,6 +231,7 @@ fn a_pane_that_is_being_born_is_ended() {
     for list in ["captured", "signals", "outcomes"] {
         assert!(rows(&receipt, list).any(|row| row["pid"] == pid), "{list}: {receipt:#}");
     }
+    assert!(rows(&receipt, "captured").all(|row| row["kept"].is_null()), "{receipt:#}");
     assert!(born.ends_within(PATIENCE), "{receipt:#}");
     world.ledger.await_empty();
 }
