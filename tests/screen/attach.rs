@@ -124,3 +124,18 @@ fn the_session_that_was_named_is_attached_to() {
         text.contains("this is the second") && !text.contains("first") && !text.contains("third")
     });
 }
+
+/// While a tmux server answers nobody, nobody can tell how its sessions are, and the screen says so.
+#[test]
+fn a_server_that_is_stopped_is_shown() {
+    let terminal = Terminal::new(140, 40);
+    terminal.start();
+    start_in_tmux(&terminal, "exec sh");
+    let own = format!("{}o", terminal.socket);
+    let named = Command::new("tmux").args(["-L", &own, "display-message", "-p", "#{pid}"]).output().unwrap();
+    let server = hold(Pid::from_raw(String::from_utf8(named.stdout).unwrap().trim().parse().unwrap()).unwrap());
+    pidfd_send_signal(&server, Signal::STOP).unwrap();
+    terminal.await_that("that nobody can tell", |text| text.contains("unverifiable") && text.contains("kill -CONT"));
+    pidfd_send_signal(&server, Signal::CONT).unwrap();
+    terminal.await_that("that it runs", |text| text.contains("running") && !text.contains("unverifiable"));
+}
