@@ -146,7 +146,14 @@ impl Inner {
                 let name = text::escape(&other.state().tether.name).into_owned();
                 Holder::Other(format!("session {name} ({})", other.id))
             }
-            None => in_words(&self.inspector, owner).map_or(Holder::Nobody, Holder::Other),
+            None => match in_words(&self.inspector, owner) {
+                Some(who) => Holder::Other(who),
+                // A listener at an address that is not meant does not count.
+                None if owner_of_port(&self.inspector, port) == PortOwner::Nobody && is_bound(port) => {
+                    Holder::Other("a socket that does not listen".into())
+                }
+                None => Holder::Nobody,
+            },
         }
     }
 
@@ -157,6 +164,11 @@ impl Inner {
             owner_of_port(&self.inspector, *port) == PortOwner::Nobody && TcpListener::bind(("0.0.0.0", *port)).is_ok()
         })
     }
+}
+
+/// Tells whether a port is taken by a socket that is in no list of those that listen.
+fn is_bound(port: u16) -> bool {
+    TcpListener::bind(("0.0.0.0", port)).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
 /// Tells whether a server had its model: all but llama-server, which says so itself, listen when they have.
@@ -259,6 +271,17 @@ mod tests {
         check("llama-server -m x", Phase::Idle, false, true);
         check("vllm serve ./x", Phase::Starting, true, true);
         check("vllm serve ./x", Phase::Starting, false, false);
+    }
+
+    #[test]
+    fn a_port_is_taken_by_who_does_not_listen_too() {
+        use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
+        let silent = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&silent, &std::net::SocketAddrV4::new(std::net::Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let at: std::net::SocketAddr = getsockname(&silent).unwrap().try_into().unwrap();
+        assert!(is_bound(at.port()));
+        drop(silent);
+        assert!(!is_bound(at.port()));
     }
 
     #[test]
