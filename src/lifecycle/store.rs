@@ -283,7 +283,7 @@ const LOGS_MAX: usize = 100;
 
 /// Takes the lock at `path`, creating the file. One that is there can be taken on a disk that takes no writes.
 pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
-    let written = regular::open_with(OpenOptions::new().create(true).truncate(false).write(true).mode(0o600), path);
+    let written = regular::private(OpenOptions::new().create(true).truncate(false).write(true), path);
     let file = match written {
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
             regular::open_with(OpenOptions::new().read(true), path)?
@@ -363,9 +363,7 @@ fn replace_with(path: &Path, bytes: &[u8], mode: u32, go: impl FnOnce() -> io::R
     let written = (|| {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temp)?;
         around(Point::Write, || file.write_all(bytes))?;
-        if mode != 0o600 {
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-        }
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
         around(Point::Fsync, || file.sync_all())?;
         let goes = go()?;
         if goes {
@@ -397,10 +395,13 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a directory, and those above it, with mode 0700 whatever the umask; what is there stays as it is.
-fn make_dir(path: &Path) -> io::Result<()> {
-    let make = || fs::DirBuilder::new().mode(0o700).create(path);
-    let made = make().or_else(|error| match path.parent() {
-        Some(parent) if error.kind() == io::ErrorKind::NotFound => make_dir(parent).and_then(|()| make()),
+///
+/// # Errors
+/// Names the directory that cannot be made.
+pub fn make_dir(path: &Path) -> io::Result<()> {
+    let create = || fs::DirBuilder::new().mode(0o700).create(path);
+    let made = create().or_else(|error| match path.parent() {
+        Some(parent) if error.kind() == io::ErrorKind::NotFound => make_dir(parent).and_then(|()| create()),
         Some(_) | None => Err(error),
     });
     match made {

@@ -208,10 +208,13 @@ impl Place {
             Self::State => "choose another with --state-dir",
             Self::Runtime => "set XDG_RUNTIME_DIR to a directory of your own",
         };
-        let way_out = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => format!("make room, or {other}"),
-            io::ErrorKind::ReadOnlyFilesystem => format!("have it mounted for writing, or {other}"),
-            _ => other.into(),
+        let kind = error.kind();
+        let way_out = if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            format!("make room, or {other}")
+        } else if kind == io::ErrorKind::ReadOnlyFilesystem {
+            format!("have it mounted for writing, or {other}")
+        } else {
+            other.into()
         };
         fail(self.name(), error.to_string(), way_out)
     }
