@@ -74,7 +74,8 @@ fn preview_reaping(runtime: &Runtime, request: &mut OrphansRequest) -> Result<()
     Ok(())
 }
 
-fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
+/// Prints an answer and returns how that ends.
+pub(super) fn finish(answer: &Result<Answer, AppError>, as_json: bool) -> Exit {
     match answer {
         Ok(answer) => {
             if as_json {

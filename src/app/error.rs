@@ -93,7 +93,7 @@ impl AppError {
 }
 
 /// Takes the numbers of the operating system out that the standard library puts behind its words: `(os error 2)`.
-fn without_numbers(mut message: String) -> String {
+pub(super) fn without_numbers(mut message: String) -> String {
     const BEFORE: &str = " (os error ";
     while let Some(begin) = message.find(BEFORE) {
         let digits = message[begin + BEFORE.len()..].bytes().take_while(u8::is_ascii_digit).count();

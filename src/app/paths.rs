@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use etcetera::BaseStrategy;
 
-use crate::lifecycle::store::private_dir;
-
 /// The directories of this run.
 #[derive(Clone, Debug)]
 pub struct Paths {
@@ -24,10 +22,10 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// Finds the directories; `state_dir` overrides the default.
+    /// Finds the directories; `state_dir` overrides the default. Makes none.
     ///
     /// # Errors
-    /// When there is no home directory, or the runtime directory is not ours.
+    /// When there is no home directory, or no working directory that a relative `state_dir` could be in.
     pub fn find(state_dir: Option<&Path>) -> io::Result<Self> {
         let strategy = etcetera::choose_base_strategy().map_err(io::Error::other)?;
         let default = strategy.state_dir().unwrap_or_else(|| strategy.home_dir().join(".local/state"));
@@ -36,31 +34,26 @@ impl Paths {
             Some(path) => std::path::absolute(path)?,
             None => default.clone(),
         };
-        let runtime_dir = runtime_dir()?;
         Ok(Self {
             home: Some(strategy.home_dir().to_owned()),
             config_home: strategy.config_dir(),
             own_state: chosen != default,
             state_dir: chosen,
-            runtime_dir,
+            runtime_dir: runtime_dir(),
         })
     }
 }
 
-/// `$XDG_RUNTIME_DIR/cookbook-tui`, else `/tmp/cookbook-tui-$UID`: made with mode 0700, owner checked.
-fn runtime_dir() -> io::Result<PathBuf> {
+/// `$XDG_RUNTIME_DIR/cookbook-tui`, else `/tmp/cookbook-tui-$UID`.
+fn runtime_dir() -> PathBuf {
     let uid = rustix::process::getuid().as_raw();
     let usable = |dir: &OsString| {
         let path = Path::new(dir);
         // A path that leaves no room for a socket's name is of no use.
         path.is_absolute() && path.is_dir() && dir.len() <= 60
     };
-    let chosen = match std::env::var_os("XDG_RUNTIME_DIR").filter(usable) {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(usable) {
         Some(dir) => PathBuf::from(dir).join("cookbook-tui"),
         None => PathBuf::from(format!("/tmp/cookbook-tui-{uid}")),
-    };
-    private_dir(&chosen).map_err(|error| {
-        io::Error::new(error.kind(), format!("{error}; set XDG_RUNTIME_DIR to a directory of your own"))
-    })?;
-    Ok(chosen)
+    }
 }

@@ -1,10 +1,12 @@
 //! From arguments to a running face: directories, configuration, inspector, tmux server, runtime.
 
+mod doctor;
+
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
@@ -127,10 +129,16 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
             rendered.map_err(|error| AppError::new(ErrorKind::Io, error.to_string()))?;
             return Ok(page(&manual, output.json));
         }
+        Some(Action::Doctor(output)) => return Ok(doctor::run(args, output.json)),
         Some(_) | None => {}
     }
-    let paths = Paths::find(args.state_dir.as_deref())
-        .map_err(|error| AppError::new(ErrorKind::State, format!("failed to find the directories: {error}")))?;
+    let no_place = |error| AppError::new(ErrorKind::State, format!("failed to find the directories: {error}"));
+    let paths = Paths::find(args.state_dir.as_deref()).map_err(no_place)?;
+    private_dir(&paths.runtime_dir).map_err(|error| {
+        let message =
+            format!("failed to find the directories: {error}; set XDG_RUNTIME_DIR to a directory of your own");
+        AppError::new(ErrorKind::State, message)
+    })?;
     private_dir(&paths.state_dir).map_err(|error| {
         AppError::new(
             ErrorKind::State,
@@ -166,7 +174,8 @@ fn face(args: &Args, link: Option<Link>) -> Result<Exit, AppError> {
             format!("the inspector does not work on this host: {error}; choose another with --inspector"),
         )
     })?;
-    let server = server(args, &paths, &config)?;
+    let (server, tmux_config) = server(args, &paths, &config)?;
+    tmux_config.as_deref().map_or(Ok(()), write_tmux_config)?;
     let state_dir = paths.state_dir.clone();
     let runtime = Runtime::new(Setup { paths, config, inputs, inspector, server, attended: args.batch.is_none() })?;
     let launches = match &args.action {
@@ -347,7 +356,8 @@ fn trust(paths: &Paths, inputs: &Inputs, asked: &Trust) -> Result<Exit, AppError
     Ok(Exit::Ok)
 }
 
-fn server(args: &Args, paths: &Paths, config: &Config) -> Result<Server, AppError> {
+/// Returns our tmux server, and where the configuration goes that it is started with.
+fn server(args: &Args, paths: &Paths, config: &Config) -> Result<(Server, Option<PathBuf>), AppError> {
     let derived = || {
         // Two state directories must not share sessions.
         let digest = config::trust::fingerprint(paths.state_dir.as_os_str().as_bytes());
@@ -361,18 +371,17 @@ fn server(args: &Args, paths: &Paths, config: &Config) -> Result<Server, AppErro
     let socket: SocketRef =
         name.parse().map_err(|error| AppError::new(ErrorKind::Usage, format!("--tmux-socket: {error}")))?;
     // The user's own server is never given a configuration of ours.
-    let conf = if name == "default" {
-        None
-    } else {
-        let path = paths.state_dir.join("tmux.conf");
-        if regular::read(&path).ok().as_deref() != Some(crate::tmux::CONFIG.as_bytes()) {
-            replace(&path, crate::tmux::CONFIG.as_bytes()).map_err(|error| {
-                AppError::new(ErrorKind::State, format!("failed to write {}: {error}", path.display()))
-            })?;
-        }
-        Some(path)
-    };
-    Ok(Server::new(socket, conf, std::env::vars_os()))
+    let conf = (name != "default").then(|| paths.state_dir.join("tmux.conf"));
+    Ok((Server::new(socket, conf.clone(), std::env::vars_os()), conf))
+}
+
+fn write_tmux_config(path: &Path) -> Result<(), AppError> {
+    let text = crate::tmux::CONFIG.as_bytes();
+    if regular::read(path).ok().as_deref() == Some(text) {
+        return Ok(());
+    }
+    let failed = |error| AppError::new(ErrorKind::State, format!("failed to write {}: {error}", path.display()));
+    replace(path, text).map_err(failed)
 }
 
 /// Some supervisors start their children with a blocked mask; every thread would inherit it from this one.

@@ -5,7 +5,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -164,8 +163,7 @@ impl Journal {
         let _lock = lock_file(&self.path.with_extension("lock"), PATIENCE)?;
         let mut line = serde_json::to_vec(entry).map_err(io::Error::other)?;
         line.push(b'\n');
-        let mut file =
-            regular::open_with(OpenOptions::new().create(true).read(true).append(true).mode(0o600), &self.path)?;
+        let mut file = regular::private(OpenOptions::new().create(true).read(true).append(true), &self.path)?;
         let before = file.metadata()?.len();
         if is_torn(&mut file, before)? {
             line.insert(0, b'\n');

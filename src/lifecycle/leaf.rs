@@ -7,7 +7,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,9 @@ impl Leaf {
         let path = parent.join(format!("cookbook-{session}"));
         fs::create_dir(&path).map_err(|error| format!("no cgroup can be made in {}: {error}", parent.display()))?;
         let made = fs::metadata(&path).map_err(|error| error.to_string()).and_then(|metadata| {
+            // A umask may take the owner's bits, too.
+            let mode = fs::Permissions::from_mode(metadata.mode() | 0o700);
+            fs::set_permissions(&path, mode).map_err(|error| error.to_string())?;
             let record = CgroupRecord { path: path.clone(), inode: metadata.ino() };
             let leaf = Self::open(&record).ok_or("it cannot be opened")?;
             let can_kill =

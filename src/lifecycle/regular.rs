@@ -1,12 +1,15 @@
 //! Files by name that must be regular ones. Opening never waits: a FIFO without a writer, a device or a socket in
 //! the place of a record is an error like any other.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
+
+/// What a file of ours permits.
+const PRIVATE: u32 = 0o600;
 
 /// Opens a file for reading.
 ///
@@ -36,12 +39,37 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Opens, or creates, a file for appending, mode 0600.
+/// Opens, or creates, a file of ours for appending, mode 0600 whatever the umask.
 ///
 /// # Errors
-/// As [`open`].
+/// As [`private`].
 pub fn append(path: &Path) -> io::Result<File> {
-    open_with(OpenOptions::new().create(true).append(true).mode(0o600), path)
+    private(OpenOptions::new().create(true).append(true), path)
+}
+
+/// Opens, or creates, a file of ours as `options` say, mode 0600 whatever the umask: one may take the owner's bits, too.
+///
+/// # Errors
+/// As [`open`], or when the mode cannot be set.
+pub fn private(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    options.mode(PRIVATE);
+    let (file, metadata) = match open_regular(options, path) {
+        // Whoever made it has not set its mode yet, or has died before that.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && is_ours(path) => {
+            fs::set_permissions(path, Permissions::from_mode(PRIVATE))?;
+            open_regular(options, path)?
+        }
+        opened => opened?,
+    };
+    if metadata.mode() & 0o777 != PRIVATE {
+        file.set_permissions(Permissions::from_mode(PRIVATE))?;
+    }
+    Ok(file)
+}
+
+fn is_ours(path: &Path) -> bool {
+    let ours = |metadata: Metadata| metadata.is_file() && metadata.uid() == rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(ours)
 }
 
 /// Opens a file as `options` say.
@@ -90,7 +118,7 @@ mod tests {
         let place = |name: &str| folder.path().join(name);
         mknodat(CWD, place("fifo"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(place("socket")).unwrap();
-        std::fs::create_dir(place("directory")).unwrap();
+        fs::create_dir(place("directory")).unwrap();
         std::os::unix::fs::symlink("/dev/null", place("device")).unwrap();
         for name in ["fifo", "socket", "directory", "device"] {
             for error in [read(&place(name)).unwrap_err(), append(&place(name)).unwrap_err()] {

@@ -275,12 +275,15 @@ impl Store {
 /// Age at which a file that was never put in place has no writer any more.
 const UNFINISHED: Duration = Duration::from_secs(3600);
 
+/// Bytes of a trial: a block of most file systems, and about what a record takes.
+const TRIAL: usize = 4096;
+
 /// Logs that are kept of sessions without a record.
 const LOGS_MAX: usize = 100;
 
 /// Takes the lock at `path`, creating the file. One that is there can be taken on a disk that takes no writes.
 pub fn lock_file(path: &Path, patience: Duration) -> io::Result<SessionLock> {
-    let written = regular::open_with(OpenOptions::new().create(true).truncate(false).write(true).mode(0o600), path);
+    let written = regular::private(OpenOptions::new().create(true).truncate(false).write(true), path);
     let file = match written {
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
             regular::open_with(OpenOptions::new().read(true), path)?
@@ -360,9 +363,7 @@ fn replace_with(path: &Path, bytes: &[u8], mode: u32, go: impl FnOnce() -> io::R
     let written = (|| {
         let mut file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&temp)?;
         around(Point::Write, || file.write_all(bytes))?;
-        if mode != 0o600 {
-            file.set_permissions(fs::Permissions::from_mode(mode))?;
-        }
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
         around(Point::Fsync, || file.sync_all())?;
         let goes = go()?;
         if goes {
@@ -386,18 +387,45 @@ pub(super) fn sync_dir(directory: &Path) -> io::Result<()> {
 /// # Errors
 /// Names the directory and what is wrong with it.
 pub fn private_dir(path: &Path) -> io::Result<()> {
-    if let Some(parent) = path.parent()
-        && !parent.as_os_str().is_empty()
-        && !parent.exists()
-    {
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+    make_dir(path)?;
+    if own_dir(path)?.mode() & 0o777 != 0o700 {
+        set_dir_mode(path)?;
     }
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(named(error)),
-        Ok(()) | Err(_) => {}
+    Ok(())
+}
+
+/// Makes a directory, and those above it, with mode 0700 whatever the umask; what is there stays as it is.
+///
+/// # Errors
+/// Names the directory that cannot be made.
+pub fn make_dir(path: &Path) -> io::Result<()> {
+    let create = || fs::DirBuilder::new().mode(0o700).create(path);
+    let made = create().or_else(|error| match path.parent() {
+        Some(parent) if error.kind() == io::ErrorKind::NotFound => make_dir(parent).and_then(|()| create()),
+        Some(_) | None => Err(error),
+    });
+    match made {
+        // A umask may take the owner's bits, too.
+        Ok(()) => set_dir_mode(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(named(path, &error)),
     }
-    let metadata = fs::symlink_metadata(path).map_err(named)?;
+}
+
+fn set_dir_mode(path: &Path) -> io::Result<()> {
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(|error| named(path, &error))
+}
+
+fn named(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+/// Checks that a directory is there, is ours and no symlink.
+///
+/// # Errors
+/// Names the directory and what is wrong with it.
+pub fn own_dir(path: &Path) -> io::Result<fs::Metadata> {
+    let metadata = fs::symlink_metadata(path).map_err(|error| named(path, &error))?;
     if metadata.is_symlink() {
         return Err(io::Error::other(format!("{} is a symbolic link; it must be a directory itself", path.display())));
     }
@@ -407,11 +435,24 @@ pub fn private_dir(path: &Path) -> io::Result<()> {
     if metadata.uid() != rustix::process::geteuid().as_raw() {
         return Err(io::Error::other(format!("{} belongs to user {}", path.display(), metadata.uid())));
     }
-    if metadata.mode() & 0o077 != 0 {
-        use std::os::unix::fs::PermissionsExt;
-        fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map_err(named)?;
+    Ok(metadata)
+}
+
+/// Tries whether a directory takes files: writes one, has it put on the disk and removes it.
+///
+/// # Errors
+/// What the disk says.
+pub fn try_write(directory: &Path) -> io::Result<()> {
+    let path = directory.join(format!(".trial.{}.{}", std::process::id(), random_hex()));
+    let written = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).and_then(|mut file| {
+        file.write_all(&[b'\n'; TRIAL])?;
+        file.sync_all()
+    });
+    match fs::remove_file(&path) {
+        // Where none was made there is none to remove, whatever the disk says.
+        Err(error) if written.is_ok() => Err(error),
+        Ok(()) | Err(_) => written,
     }
-    Ok(())
 }
 
 /// Runs one test of this program again below strace(1), which writes down in which order it writes, syncs and renames;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::spawn::{self, Output, Spec};
+use crate::lifecycle::store::make_dir;
 use crate::lifecycle::tree::Captured;
 
 use super::argv::{self, Capture, Global, NewSession};
@@ -138,6 +139,7 @@ impl Server {
         if new.argv.len() < 2 {
             return Err(TmuxError::Invalid("a command for tmux needs at least one argument".to_owned()));
         }
+        self.make_directory();
         let output = self.persist(&argv::new_session(new), true)?;
         let created = Created::parse(&output)?;
         let listener = self.probe();
@@ -145,6 +147,14 @@ impl Server {
             Ok(created)
         } else {
             Err(TmuxError::ForeignServer { expected: created.server_pid, found: listener.to_string() })
+        }
+    }
+
+    /// Makes the directory of a socket that has only a name, as tmux does: but that makes it by the umask, which may take
+    /// the owner's bits, and then finds nothing in there. Where we cannot, tmux says why.
+    fn make_directory(&self) {
+        if let (SocketRef::Name(_), Some(directory)) = (&self.socket, self.socket_path().parent()) {
+            make_dir(directory).ok();
         }
     }
 

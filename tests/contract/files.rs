@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::Batch;
 use crate::oracle::Bystanders;
-use crate::rig::{Rig, until, walk};
+use crate::rig::{Ran, Rig, until, walk};
 
 /// Checks owner and mode of everything in a directory; returns what was seen.
 fn check_private(dir: &Path) -> Vec<PathBuf> {
@@ -24,8 +24,14 @@ fn check_private(dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn everything_is_private_whatever_the_umask() {
-    for mask in ["000", "077", "022"] {
+    for mask in ["000", "077", "022", "177", "277", "777"] {
         let rig = Rig::new();
+        rig.write("home/config/cookbook-tui/config.toml", "[containment]\ncgroup = true\n");
+        let workloads = ["pty-serve", "pty-agent", "tmux-serve", "tmux-agent"];
+        for name in workloads {
+            // What a workload made under such a mask could not be read.
+            rig.write(name, "");
+        }
         let wrap = format!("umask {mask}; exec \"$@\"");
         let mut batch = rig.batch_with(&["sh", "-c", &wrap, "sh"], &["--log-level", "trace"]);
         let mut sessions = Vec::new();
@@ -55,11 +61,19 @@ fn everything_is_private_whatever_the_umask() {
             assert!(seen.iter().any(is_there), "{what} was not looked at: {seen:?}");
         }
         // Our care is ours: the workload has the mask that it was launched with.
-        for name in ["pty-serve", "pty-agent", "tmux-serve", "tmux-agent"] {
+        for name in workloads {
             until(name, || fs::read_to_string(rig.path(name)).is_ok_and(|text| text.ends_with('\n')));
             assert_eq!(fs::read_to_string(rig.path(name)).unwrap().trim(), format!("0{mask}"), "{name}");
         }
+        let tmux = rig.path(&format!("tmux-{}", rustix::process::geteuid().as_raw()));
+        assert_eq!(fs::metadata(&tmux).unwrap().mode() & 0o7777, 0o700, "{}", tmux.display());
         for session in &sessions {
+            let record = fs::read(rig.state().join(format!("sessions/{session}.json"))).unwrap();
+            let record: Value = serde_json::from_slice(&record).unwrap();
+            // A cgroup is nobody's secret, where there is one; but its owner needs it.
+            if let Some(path) = record["cgroup"]["path"].as_str() {
+                assert_eq!(fs::metadata(path).unwrap().mode() & 0o700, 0o700, "{path}");
+            }
             batch.ok(json!({"cmd": "stop", "session": session, "timeout_s": 0.01, "grace_s": 0}));
         }
         let seen = check_private(&rig.state());
@@ -67,6 +81,72 @@ fn everything_is_private_whatever_the_umask() {
             assert!(seen.iter().any(|path| path.ends_with(name)), "{name} was not looked at: {seen:?}");
         }
     }
+}
+
+/// Nobody has this one.
+const SOMEBODY: u32 = 64_985;
+
+/// Root is stopped by no mode: whether we set them in time is seen by who is not root.
+#[test]
+fn who_is_not_root_launches_whatever_the_umask() {
+    if !is_root() {
+        return;
+    }
+    for mask in ["177", "277", "777"] {
+        let rig = Rig::new();
+        // It may be where only root can read.
+        fs::copy(env!("CARGO_BIN_EXE_cookbook-tui"), rig.path("binary")).unwrap();
+        for name in ["", "run", "home", "work"] {
+            chown(rig.path(name), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+        }
+        let program = rig.path("binary").display().to_string();
+        let id = SOMEBODY.to_string();
+        let script = format!("umask {mask}; shift; exec {program} \"$@\"");
+        let wrapper = ["setpriv", "--reuid", &id, "--regid", &id, "--clear-groups", "sh", "-c", &script, "sh"];
+        let run = |words: &[&str]| Ran::of(rig.wrapped(&wrapper, words).spawn().unwrap());
+        // A launch in a PTY stays until its end.
+        for (host, script) in [("pty", "umask".to_owned()), ("tmux", format!("umask; sleep {}", rig.nap()))] {
+            let ran = run(&["launch", "--json", "--host", host, "--", "sh", "-c", &script]);
+            assert_eq!((ran.code, ran.error().as_str()), (Some(0), ""), "{mask} {host}: {ran:?}");
+            let session = ran.lines()[0]["session"].as_str().unwrap().to_owned();
+            let log = rig.state().join(format!("logs/{session}.log"));
+            let printed = || fs::read_to_string(&log).is_ok_and(|text| text.contains(&format!("0{mask}")));
+            until("the workload has the mask of its launcher", printed);
+            assert!(host == "pty" || run(&["stop", &session]).code == Some(0), "{mask}");
+        }
+        // One that died before it had set a mode stops nobody.
+        for name in ["receipts.jsonl", "receipts.lock", "cookbook-tui.log"] {
+            fs::set_permissions(rig.state().join(name), fs::Permissions::from_mode(0o0)).unwrap();
+        }
+        let ran = run(&["launch", "--host", "pty", "--", "true"]);
+        assert_eq!((ran.code, ran.error().as_str()), (Some(0), ""), "{mask}: {ran:?}");
+        assert_eq!(run(&["doctor"]).code, Some(0), "{mask}");
+        for path in walk(&rig.state()).into_iter().chain(walk(&rig.runtime())) {
+            let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+            let expected = if meta.is_dir() { 0o700 } else { 0o600 };
+            assert_eq!((meta.mode() & 0o7777, meta.uid()), (expected, SOMEBODY), "{mask}: {}", path.display());
+        }
+    }
+}
+
+/// A run that died before it had set a mode has left nothing that stops the next one.
+#[test]
+fn what_a_umask_has_left_is_mended() {
+    let rig = Rig::new();
+    assert_eq!(rig.run(&["launch", "--host", "pty", "--", "true"]).code, Some(0));
+    for path in walk(&rig.state()) {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o0)).unwrap();
+    }
+    for dir in [rig.state(), rig.runtime()] {
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o0)).unwrap();
+    }
+    let session = rig.json(&["launch", "--host", "pty", "--", "true"])["session"].as_str().unwrap().to_owned();
+    for name in ["", "sessions", "logs", "receipts.jsonl", "receipts.lock", "cookbook-tui.log"] {
+        let mode = fs::symlink_metadata(rig.state().join(name)).unwrap().mode() & 0o7777;
+        assert_eq!(mode, if name.contains('.') { 0o600 } else { 0o700 }, "{name}");
+    }
+    assert_eq!(fs::symlink_metadata(rig.runtime()).unwrap().mode() & 0o7777, 0o700);
+    assert!(rig.state().join(format!("logs/{session}.log")).exists());
 }
 
 #[test]

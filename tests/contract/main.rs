@@ -17,6 +17,7 @@ mod batch;
 mod client;
 mod config;
 mod dispositions;
+mod doctor;
 mod drafts;
 mod errors;
 mod escapes;

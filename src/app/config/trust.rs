@@ -6,9 +6,9 @@
 //! as it is and trusts nothing.
 
 use std::fmt::Write as _;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -17,6 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::error::{ConfigError, shown_path};
 use super::model::Untrusted;
+use crate::lifecycle::store::private_dir;
 
 /// The longest file that is read, in bytes.
 pub(super) const LONGEST_FILE: u64 = 1 << 20;
@@ -173,8 +174,7 @@ fn record(entry: Trusted, state_dir: &Path) -> io::Result<Trusted> {
         return Err(about(&entry.path, &io::Error::other("its path is not valid UTF-8, so it cannot be recorded")));
     }
     if !state_dir.is_dir() {
-        DirBuilder::new().recursive(true).mode(0o700).create(state_dir).map_err(|error| about(state_dir, &error))?;
-        fs::set_permissions(state_dir, fs::Permissions::from_mode(0o700))?;
+        private_dir(state_dir)?;
     }
     // Held until the function returns: two managers that trust at once both succeed.
     let lock = create_private(&state_dir.join("trusted.lock"), OFlags::empty())?;
@@ -198,7 +198,7 @@ fn create_private(path: &Path, extra: OFlags) -> io::Result<File> {
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     use super::*;
 

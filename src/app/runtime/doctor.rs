@@ -1,69 +1,83 @@
 //! `doctor`: what this host gives us to work with, each line with the way out.
 
-use super::Inner;
-use super::host_checks::{cgroup, clock, directory, logind};
-use crate::app::command::{Check, CheckState};
-use crate::app::cookbook::file::WAY_OUT;
-use crate::lifecycle::inspect::InspectorKind;
-use crate::lifecycle::kill::takes_signals_by_pidfd;
-use crate::tmux::Probe;
+use std::path::Path;
 
-impl Inner {
-    pub(super) fn doctor(&self) -> Vec<Check> {
-        let mut checks = vec![self.inspector_check(), pidfd_check(self), subreaper_check()];
-        checks.extend(self.tmux_checks());
-        checks.push(directory("state directory", &self.paths.state_dir));
-        checks.push(directory("runtime directory", &self.paths.runtime_dir));
-        checks.extend([self.record_check(), self.orphan_check(), self.warden_check()]);
-        checks.extend(self.container_check());
-        checks.extend([clock(&self.inspector), cgroup(&self.inspector), logind(&self.inspector)]);
-        checks.push(self.gpu_check());
-        checks.push(self.config_check());
-        checks.extend(self.cookbook_check());
-        checks.extend(self.claim_checks());
+use super::Inner;
+use super::enter::own_identity;
+use super::host_checks::{Place, cgroup, clock, directory, logind};
+use crate::app::command::{Check, CheckState};
+use crate::app::config::Config;
+use crate::app::cookbook::file::WAY_OUT;
+use crate::app::error::without_numbers;
+use crate::app::paths::Paths;
+use crate::lifecycle::inspect::{Inspector, InspectorKind};
+use crate::lifecycle::kill::takes_signals_by_pidfd;
+use crate::tmux::{Probe, Server};
+
+/// What can be looked at without a runtime, as far as the start came.
+#[derive(Debug)]
+pub(crate) struct Host<'a> {
+    /// How the process table is read.
+    pub(crate) inspector: Option<&'a Inspector>,
+    /// Our tmux server.
+    pub(crate) server: Option<&'a Server>,
+    /// Where things are.
+    pub(crate) paths: Option<&'a Paths>,
+    /// What can be launched.
+    pub(crate) config: Option<&'a Config>,
+    /// Lines that the start has found already: each stands in the place of the one of its name.
+    pub(crate) found: Vec<Check>,
+}
+
+impl Host<'_> {
+    /// Returns the lines of all that is there to be looked at.
+    pub(crate) fn checks(&self) -> Vec<Check> {
+        self.checks_with(None)
+    }
+
+    fn checks_with(&self, runtime: Option<&Inner>) -> Vec<Check> {
+        let mut checks = Vec::new();
+        checks.extend(self.line("inspector", || self.inspector.map(inspector_check)));
+        checks.extend(self.inspector.map(pidfd_check));
+        checks.push(subreaper_check());
+        checks.extend(self.server.map(version_check));
+        checks.extend(self.line("tmux server", || self.server.map(|server| server_check(server, runtime))));
+        let directory = |place: Place, path: fn(&Paths) -> &Path| {
+            self.line(place.name(), || self.paths.map(|paths| directory(place, path(paths))))
+        };
+        checks.extend(directory(Place::State, |paths| &paths.state_dir));
+        checks.extend(directory(Place::Runtime, |paths| &paths.runtime_dir));
+        checks.extend(self.line("records", || runtime.map(Inner::record_check)));
+        checks.extend(runtime.map(Inner::orphan_check));
+        checks.extend(runtime.map(Inner::warden_check));
+        checks.extend(runtime.and_then(Inner::container_check));
+        checks.extend(
+            self.inspector.into_iter().flat_map(|inspector| [clock(inspector), cgroup(inspector), logind(inspector)]),
+        );
+        checks.extend(runtime.map(Inner::gpu_check));
+        checks.extend(self.line("configuration", || self.config.map(config_check)));
+        checks.extend(runtime.and_then(Inner::cookbook_check));
+        checks.extend(runtime.into_iter().flat_map(Inner::claim_checks));
         checks
     }
 
-    fn inspector_check(&self) -> Check {
-        match self.inspector.kind() {
-            InspectorKind::Procfs => ok("inspector", "procfs"),
-            InspectorKind::Ps => warn("inspector", "ps: start times have a resolution of one second", "mount procfs"),
-            InspectorKind::None => fail("inspector", "none: every verdict is unverifiable", "drop --inspector none"),
-        }
+    fn line(&self, name: &str, look: impl FnOnce() -> Option<Check>) -> Option<Check> {
+        self.found.iter().find(|check| check.name == name).cloned().or_else(look)
     }
+}
 
-    fn tmux_checks(&self) -> Vec<Check> {
-        let version = match self.server.version() {
-            Ok(version) => ok("tmux", format!("{version}")),
-            Err(error) => {
-                warn("tmux", error.to_string(), "install tmux 3.2 or later; until then sessions live in PTYs")
-            }
+impl Inner {
+    /// Returns all lines; those that the start has `found` stand in the places of their names.
+    pub(super) fn doctor(&self, found: Vec<Check>) -> Vec<Check> {
+        let config = self.config();
+        let host = Host {
+            inspector: Some(&self.inspector),
+            server: Some(&self.server),
+            paths: Some(&self.paths),
+            config: Some(&config),
+            found,
         };
-        let socket = self.server.socket_path().display().to_string();
-        let server = match self.server.probe() {
-            Probe::Running { pid } => match self.server.answering_pid() {
-                Ok(answered) if answered == pid => ok("tmux server", format!("process {pid} on {socket}")),
-                Ok(answered) => fail(
-                    "tmux server",
-                    format!("process {pid} listens on {socket}, {answered} answers"),
-                    "look who uses this socket",
-                ),
-                Err(error) => fail(
-                    "tmux server",
-                    format!("process {pid} on {socket}: {error}"),
-                    format!("if it is stopped: kill -CONT {pid}"),
-                ),
-            },
-            Probe::Absent => match self.lost_server() {
-                Some(why) => fail("tmux server", why, "do that before anything is launched in tmux"),
-                None => ok("tmux server", format!("none yet on {socket}")),
-            },
-            Probe::Stale => ok("tmux server", format!("none; {socket} is left of an old one")),
-            Probe::Unreadable(reason) => {
-                fail("tmux server", reason, "mend the owner and mode of the socket's directory")
-            }
-        };
-        vec![version, server]
+        host.checks_with(Some(self))
     }
 
     fn record_check(&self) -> Check {
@@ -93,17 +107,6 @@ impl Inner {
         }
     }
 
-    fn config_check(&self) -> Check {
-        match &self.config().untrusted {
-            Some(untrusted) => warn(
-                "configuration",
-                format!("{} is not trusted and not used", untrusted.path.display()),
-                "read it, then: cookbook-tui trust",
-            ),
-            None => ok("configuration", format!("{} recipes", self.config().recipes.len())),
-        }
-    }
-
     fn cookbook_check(&self) -> Option<Check> {
         let cookbook = self.cookbook.as_ref()?;
         let path = cookbook.file.path().display();
@@ -123,8 +126,59 @@ impl Inner {
     }
 }
 
-fn pidfd_check(inner: &Inner) -> Check {
-    match (takes_signals_by_pidfd(), inner.me.pidfd_inode) {
+fn inspector_check(inspector: &Inspector) -> Check {
+    match inspector.kind() {
+        InspectorKind::Procfs => ok("inspector", "procfs"),
+        InspectorKind::Ps => warn("inspector", "ps: start times have a resolution of one second", "mount procfs"),
+        InspectorKind::None => fail("inspector", "none: every verdict is unverifiable", "drop --inspector none"),
+    }
+}
+
+fn version_check(server: &Server) -> Check {
+    match server.version() {
+        Ok(version) => ok("tmux", format!("{version}")),
+        Err(error) => warn("tmux", error.to_string(), "install tmux 3.2 or later; until then sessions live in PTYs"),
+    }
+}
+
+fn server_check(server: &Server, runtime: Option<&Inner>) -> Check {
+    let socket = server.socket_path().display().to_string();
+    match server.probe() {
+        Probe::Running { pid } => match server.answering_pid() {
+            Ok(answered) if answered == pid => ok("tmux server", format!("process {pid} on {socket}")),
+            Ok(answered) => fail(
+                "tmux server",
+                format!("process {pid} listens on {socket}, {answered} answers"),
+                "look who uses this socket",
+            ),
+            Err(error) => fail(
+                "tmux server",
+                format!("process {pid} on {socket}: {error}"),
+                format!("if it is stopped: kill -CONT {pid}"),
+            ),
+        },
+        Probe::Absent => match runtime.and_then(Inner::lost_server) {
+            Some(why) => fail("tmux server", why, "do that before anything is launched in tmux"),
+            None => ok("tmux server", format!("none yet on {socket}")),
+        },
+        Probe::Stale => ok("tmux server", format!("none; {socket} is left of an old one")),
+        Probe::Unreadable(reason) => fail("tmux server", reason, "mend the owner and mode of the socket's directory"),
+    }
+}
+
+fn config_check(config: &Config) -> Check {
+    match &config.untrusted {
+        Some(untrusted) => warn(
+            "configuration",
+            format!("{} is not trusted and not used", untrusted.path.display()),
+            "read it, then: cookbook-tui trust",
+        ),
+        None => ok("configuration", format!("{} recipes", config.recipes.len())),
+    }
+}
+
+fn pidfd_check(inspector: &Inspector) -> Check {
+    match (takes_signals_by_pidfd(), own_identity(inspector).pidfd_inode) {
         (true, Some(_)) => ok("pidfd", "with pidfs: identities are exact"),
         (true, None) => {
             warn("pidfd", "without pidfs: a pid reused within one tick is told by waiting a tick", "Linux 6.9 or later")
@@ -146,13 +200,13 @@ fn subreaper_check() -> Check {
 }
 
 pub(super) fn ok(name: &str, detail: impl Into<String>) -> Check {
-    Check { name: name.into(), state: CheckState::Ok, detail: detail.into(), way_out: None }
+    Check { name: name.into(), state: CheckState::Ok, detail: without_numbers(detail.into()), way_out: None }
 }
 
-pub(super) fn warn(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
+pub(crate) fn warn(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
     Check { state: CheckState::Warn, way_out: Some(way_out.into()), ..ok(name, detail) }
 }
 
-pub(super) fn fail(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
+pub(crate) fn fail(name: &str, detail: impl Into<String>, way_out: impl Into<String>) -> Check {
     Check { state: CheckState::Fail, ..warn(name, detail, way_out) }
 }

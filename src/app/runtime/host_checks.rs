@@ -1,13 +1,16 @@
 //! The lines of `doctor` about the host: login sessions, cgroups, clocks, namespaces, space.
 
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use super::doctor::{fail, ok, warn};
 use crate::app::command::Check;
 use crate::lifecycle::clock::boottime;
+use crate::lifecycle::door::{self, Door};
 use crate::lifecycle::inspect::Inspector;
 use crate::lifecycle::spawn::{Spec, run};
+use crate::lifecycle::store::{own_dir, try_write};
 
 /// Less room than this is too little to write a record.
 const SPACE_LEAST: u64 = 1 << 20;
@@ -182,19 +185,71 @@ pub(super) fn clock(inspector: &Inspector) -> Check {
     }
 }
 
-/// Looks at owner, mode and room of a directory that we write to.
-pub(super) fn directory(name: &str, path: &Path) -> Check {
+/// One of the two directories that we write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Records and logs: files.
+    State,
+    /// Gates and doors: sockets.
+    Runtime,
+}
+
+impl Place {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::State => "state directory",
+            Self::Runtime => "runtime directory",
+        }
+    }
+
+    /// Returns the line of a directory that cannot be used, for this reason.
+    pub(crate) fn unusable(self, error: &io::Error) -> Check {
+        let other = match self {
+            Self::State => "choose another with --state-dir",
+            Self::Runtime => "set XDG_RUNTIME_DIR to a directory of your own",
+        };
+        let kind = error.kind();
+        let way_out = if matches!(kind, io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            format!("make room, or {other}")
+        } else if kind == io::ErrorKind::ReadOnlyFilesystem {
+            format!("have it mounted for writing, or {other}")
+        } else {
+            other.into()
+        };
+        fail(self.name(), error.to_string(), way_out)
+    }
+
+    const fn kept(self) -> &'static str {
+        match self {
+            Self::State => "files",
+            Self::Runtime => "sockets",
+        }
+    }
+
+    /// Makes one of what we keep there, and removes it.
+    fn try_out(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::State => try_write(path),
+            Self::Runtime => Door::open(door::place(path, 'g')).map(drop),
+        }
+    }
+}
+
+/// Looks at owner, mode and room of a directory that we write to, and whether it takes what we keep there.
+pub(crate) fn directory(place: Place, path: &Path) -> Check {
     use std::os::unix::fs::MetadataExt;
-    let shown = path.display();
-    let Ok(metadata) = std::fs::metadata(path) else {
-        return fail(name, format!("{shown} cannot be read"), "choose another directory");
+    let (name, shown) = (place.name(), path.display());
+    let metadata = match own_dir(path) {
+        Ok(metadata) => metadata,
+        Err(error) => return place.unusable(&error),
     };
-    if metadata.mode() & 0o077 != 0 || metadata.uid() != rustix::process::geteuid().as_raw() {
-        return fail(
-            name,
-            format!("{shown} has mode {:o} and owner {}", metadata.mode() & 0o777, metadata.uid()),
-            "chmod 700, chown to yourself",
-        );
+    let mode = metadata.mode() & 0o777;
+    if mode != 0o700 {
+        return fail(name, format!("{shown} has mode {mode:o}"), format!("chmod 700 {shown}"));
+    }
+    if let Err(error) = place.try_out(path) {
+        let named = io::Error::new(error.kind(), format!("{shown} takes no {}: {error}", place.kept()));
+        return place.unusable(&named);
     }
     match rustix::fs::statvfs(path) {
         Ok(fs) => {

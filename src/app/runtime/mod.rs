@@ -12,7 +12,7 @@ mod ceilings;
 mod claims;
 mod containers;
 mod control;
-mod doctor;
+pub(super) mod doctor;
 mod draft;
 mod earlier;
 pub(super) mod elsewhere;
@@ -22,7 +22,7 @@ mod exclusive;
 mod failure;
 mod gpu;
 mod heard;
-mod host_checks;
+pub(super) mod host_checks;
 mod hosts;
 pub mod hub;
 mod launch;
@@ -325,11 +325,16 @@ impl Runtime {
             Command::Extend { session, ceiling_s } => inner.extend(session, *ceiling_s).map(Answer::Extended),
             Command::Dismiss { session } => inner.dismiss_over(session).map(|()| Answer::Done),
             Command::Notify(request) => inner.notify(request).map(Answer::Noted),
-            Command::Doctor {} => Ok(Answer::Doctor(inner.doctor())),
+            Command::Doctor {} => Ok(Answer::Doctor(inner.doctor(Vec::new()))),
             Command::Recipes {} => Ok(Answer::Recipes(inner.config().rows())),
             // The batch writes the events; there is nothing to carry out here.
             Command::Subscribe {} | Command::Quit {} => Ok(Answer::Done),
         }
+    }
+
+    /// Returns the lines of `doctor`; those that the start has `found` stand in the places of their names.
+    pub fn doctor(&self, found: Vec<super::command::Check>) -> Vec<super::command::Check> {
+        self.inner.doctor(found)
     }
 
     /// Returns a receiver of all events from now on.

@@ -4,10 +4,10 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::lifecycle::regular;
 use crate::lifecycle::spawn::{End, Spec, start as spawn};
 
 /// Statuses of a shell that found no such program, or may not execute it.
@@ -51,7 +51,7 @@ fn file(text: &str) -> std::io::Result<PathBuf> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = format!("cookbook-tui-{}-{}.txt", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let path = std::env::temp_dir().join(name);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+    let mut file = regular::private(OpenOptions::new().write(true).create_new(true), &path)?;
     file.write_all(text.as_bytes())?;
     Ok(path)
 }
