@@ -71,12 +71,26 @@ impl Restarts {
         Next::Again { attempt: before + 1, pause: doubled.min(LONGEST_PAUSE) }
     }
 
-    /// Tells in words where it stands, `now` in seconds on `CLOCK_BOOTTIME`; `None` where there is nothing to tell.
-    pub fn detail(&self, now: f64) -> Option<String> {
+    /// Says that it is not started again, whatever was to come. A reason that was given before stays.
+    pub fn end(&mut self, why: &str) {
+        self.over.get_or_insert_with(|| why.to_owned());
+        self.next_at = None;
+    }
+
+    /// Returns how the run has ended that another one was to follow.
+    pub fn in_pause(&self) -> Option<&ExitRecord> {
+        self.last_exit.as_ref().filter(|_| self.next_at.is_some())
+    }
+
+    /// Tells in words where it stands, `now` in seconds on `CLOCK_BOOTTIME`; `None` where there is nothing to tell. No
+    /// restart is told of a session that `is_over`.
+    pub fn detail(&self, now: f64, is_over: bool) -> Option<String> {
         let how = self.last_exit.as_ref().map(ExitRecord::in_words).unwrap_or_default();
         let attempt = self.attempt;
         match (&self.over, self.next_at) {
             (Some(why), _) => Some(why.clone()),
+            (None, Some(_)) if is_over => Some("not started again".into()),
+            (None, None) if is_over => None,
             (None, Some(at)) => Some(format!("{how}; restart {attempt} of {ATTEMPTS} in {:.0} s", (at - now).max(0.0))),
             (None, None) if attempt > 0 => Some(format!("restart {attempt} of {ATTEMPTS}, after {how}")),
             (None, None) => None,
@@ -160,12 +174,19 @@ mod tests {
     #[test]
     fn where_it_stands_is_said() {
         let mut restarts = Restarts::default();
-        assert_eq!(restarts.detail(5.0), None);
+        assert_eq!(restarts.detail(5.0, false), None);
         (restarts.attempt, restarts.last_exit, restarts.next_at) = (2, Some(exit(None, Some("SEGV"))), Some(9.0));
-        assert_eq!(restarts.detail(5.0).as_deref(), Some("ended by SEGV; restart 2 of 8 in 4 s"));
+        assert_eq!(restarts.detail(5.0, false).as_deref(), Some("ended by SEGV; restart 2 of 8 in 4 s"));
+        assert_eq!(restarts.in_pause(), Some(&exit(None, Some("SEGV"))));
+        assert_eq!(restarts.detail(5.0, true).as_deref(), Some("not started again"));
+        let mut ended = restarts.clone();
         restarts.next_at = None;
-        assert_eq!(restarts.detail(5.0).as_deref(), Some("restart 2 of 8, after ended by SEGV"));
-        restarts.over = Some("given up".into());
-        assert_eq!(restarts.detail(5.0).as_deref(), Some("given up"));
+        assert_eq!(restarts.detail(5.0, false).as_deref(), Some("restart 2 of 8, after ended by SEGV"));
+        assert_eq!((restarts.detail(5.0, true), restarts.in_pause()), (None, None));
+        for why in ["given up", "stopped"] {
+            ended.end(why);
+            let detail = ended.detail(5.0, true);
+            assert_eq!((detail.as_deref(), ended.next_at), (Some("given up"), None), "the first reason stays");
+        }
     }
 }

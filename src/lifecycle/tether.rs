@@ -356,6 +356,11 @@ impl Tether {
         self.restarts.as_ref().is_some_and(|restarts| restarts.over.is_none())
     }
 
+    /// Returns how the last run has ended, where another one was to follow it.
+    pub fn exit_in_pause(&self) -> Option<&ExitRecord> {
+        self.restarts.as_ref().and_then(Restarts::in_pause)
+    }
+
     /// Returns how the session is to be ended.
     pub fn ladder(&self) -> Ladder {
         let grace = Duration::from_secs_f64(self.grace_s);

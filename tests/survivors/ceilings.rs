@@ -183,4 +183,69 @@ fn a_ceiling_outlives_its_record() {
     bystanders.assert_untouched();
 }
 
-crate::matrix::in_both! { a_nearer_ceiling_holds_at_once }
+/// A manager that lives hears of the end and of its status at once, while others of it are still being ended, and of the
+/// cause when that is done. Nothing stays on disk of a session in a PTY; one in tmux is closed by a stop.
+fn its_end_is_known_at_once(host: Host) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let deaf = world.shell("trap '' TERM HUP; log deaf; while :; do sleep 0.05; done");
+    let script = world.shell(&format!("trap 'exit 7' TERM HUP; log root; bash {deaf} & while :; do sleep 0.05; done"));
+    let launch = Launch { host, kind: "serve", grace_s: 3.0, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "deaf"]);
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+    batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 1 }));
+    let waited = batch.ok(json!({ "cmd": "wait", "session": session.id, "for": "exit", "timeout_s": 20 }));
+    assert_eq!((&waited["phase"], &waited["exit_code"]), (&json!("exited"), &json!(7)), "{waited}");
+    assert!(world.ledger.is_alive("deaf"), "it is told before all have ended");
+    let exited = batch.await_event("of the end", |event| event["event"] == "exited");
+    assert_eq!((&exited["session"], &exited["exit_code"]), (&json!(session.id), &json!(7)), "{exited}");
+    let told = batch.await_event("of the receipt", |event| event["event"] == "receipt");
+    let cause = "ended by its warden: its ceiling has come";
+    assert_eq!(told["receipt"]["notes"][0], cause, "{told}");
+    assert_eq!(told["receipt"]["host_closed"], host == Host::Pty, "{told}");
+    world.ledger.await_empty();
+    let row = batch.row(&session.id);
+    assert_eq!(
+        (&row["phase"], &row["exit_code"], &row["detail"]),
+        (&json!("exited"), &json!(7), &json!(cause)),
+        "{row}"
+    );
+    assert!(rows(&row, "containment").any(|how| how == "warden"), "{row}");
+    let stored = || {
+        let files = std::fs::read_dir(world.path("state/sessions")).unwrap();
+        files.filter(|file| file.as_ref().unwrap().file_name().to_str().unwrap().contains(&session.id)).count()
+    };
+    if host == Host::Pty {
+        assert_eq!(stored(), 0, "nobody needs a file of it any more");
+    }
+    let receipt = batch.stop(&session.id);
+    assert_eq!((&receipt["notes"][0], &receipt["host_closed"]), (&json!(cause), &json!(true)), "{receipt:#}");
+    assert_eq!(stored(), 0);
+    assert_eq!(world.text("state/receipts.jsonl").lines().count(), 1, "one end, one receipt");
+    bystanders.assert_untouched();
+}
+
+/// Its workload has failed by itself, and its ceiling ends who was left: that is told as well.
+fn who_was_left_is_ended_by_its_ceiling(host: Host) {
+    let world = World::new();
+    let mut batch = world.batch();
+    let script = world.shell("log root; (trap '' HUP; leaf left) & until [ -e $FX/end ]; do sleep 0.02; done; exit 3");
+    let launch = Launch { host, kind: "serve", grace_s: 0.5, argv: &["bash", &script] };
+    let session = world.launch(&mut batch, &launch);
+    world.ledger.await_roles(&["root", "left"]);
+    std::fs::write(world.path("end"), "").unwrap();
+    let waited = batch.ok(json!({ "cmd": "wait", "session": session.id, "for": "exit", "timeout_s": 20 }));
+    assert_eq!((&waited["phase"], &waited["exit_code"]), (&json!("failed"), &json!(3)), "{waited}");
+    let warden = world.tether(&session.id).unwrap()["warden"]["pid"].clone();
+    let warden = session.supervisors.iter().find(|held| warden == held.entry.pid).unwrap();
+    warden.signal(rustix::process::Signal::TERM);
+    let told = batch.await_event("of the receipt", |event| event["event"] == "receipt");
+    let cause = "ended by its warden: its warden was told to end it";
+    assert_eq!(told["receipt"]["notes"][0], cause, "{told}");
+    world.ledger.await_empty();
+    let row = batch.row(&session.id);
+    assert_eq!((&row["exit_code"], &row["detail"]), (&json!(3), &json!(cause)), "{row}");
+}
+
+crate::matrix::in_both! { a_nearer_ceiling_holds_at_once its_end_is_known_at_once who_was_left_is_ended_by_its_ceiling }

@@ -72,7 +72,7 @@ fn of_a_manager_that_was_killed() {
         assert!(supervisor.ends_within(PATIENCE));
     }
     // Named as it was, for there is no record any more to tell.
-    assert_said_once(&world, &session.id, &["(bash)", "owner is gone", "nothing is left"]);
+    assert_said_once(&world, &session.id, &["(bash)", "owner is gone (ended by HUP)", "nothing is left"]);
 }
 
 /// Daemons are kept and a shell's escapees are reported: their session is over all the same, and so are its reasons. It is
@@ -334,7 +334,10 @@ fn by_whoever_asks_for_something_else() {
         let (said_out, said_err) =
             (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         let (there, elsewhere) = if face == "list" { (&said_err, &said_out) } else { (&said_out, &said_err) };
-        assert!(there.contains("its owner is gone; nothing is left") && there.contains(&session.id), "{face}: {there}");
+        assert!(
+            there.contains("its owner is gone (ended by HUP); nothing is left") && there.contains(&session.id),
+            "{face}: {there}"
+        );
         assert!(!elsewhere.contains("owner is gone"), "{face}: {elsewhere}");
         assert!(face != "subscribe" || there.contains(r#""event":"ended""#), "{there}");
         assert_eq!(said(&world), Vec::<String>::new(), "{face}: it is said once");

@@ -133,6 +133,7 @@ fn a_stop_is_no_failure(host: Host) {
     world.ledger.await_roles(&["run1", "daemon", "deep"]);
     let receipt = batch.stop(&session.id);
     assert_eq!((&receipt["dead"], &receipt["escalated"]), (&json!(true), &json!(true)), "{receipt:#}");
+    assert_eq!(batch.row(&session.id)["detail"], "stopped", "said once");
     assert_stays_ended(&world, &session, 1);
 }
 
@@ -153,6 +154,67 @@ fn a_stop_in_the_pause(host: Host) {
     assert_eq!((&receipt["dead"], &receipt["signals"]), (&json!(true), &json!([])), "{receipt:#}");
     assert_eq!(receipt["notes"], json!([]), "its warden has left: {receipt:#}");
     assert_stays_ended(&world, &session, 1);
+}
+
+/// Its ceiling comes while it runs, or in the pause: no restart is announced of what is over, and nothing is said twice.
+fn a_ceiling_ends_it(host: Host) {
+    for pauses in [true, false] {
+        let world = World::new();
+        failing(&world, "exit 3");
+        let mut batch = world.batch();
+        let session = world.launch_recipe(&mut batch, "failing", host);
+        world.ledger.await_roles(&["run1", "daemon", "deep"]);
+        if pauses {
+            // A pause of eight seconds.
+            after_restarts(&world, &session, 3);
+            fail(&world);
+            batch.await_event("of an end", |event| event["event"] == "exited");
+        }
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+        batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 1 }));
+        batch.await_event("of the receipt", |event| event["event"] == "receipt");
+        let cause = "ended by its warden: its ceiling has come";
+        let detail = if pauses { format!("exit status 3; {cause}") } else { cause.to_owned() };
+        let row = batch.row(&session.id);
+        assert_eq!(row["detail"], detail, "{row}");
+        assert_stays_ended(&world, &session, 1);
+        let receipt = batch.stop(&session.id);
+        assert_eq!(receipt["dead"], true, "{receipt:#}");
+        let row = batch.row(&session.id);
+        assert_eq!(row["detail"], detail, "{row}");
+        bystanders.assert_untouched();
+    }
+}
+
+/// Nobody is left who could start it again: how the last run ended is in the record, and kept to be looked at.
+fn both_are_killed_in_the_pause(host: Host) {
+    let world = World::new();
+    failing(&world, "exit 3");
+    let mut batch = world.batch();
+    let session = world.launch_recipe(&mut batch, "failing", host);
+    world.ledger.await_roles(&["run1", "daemon", "deep"]);
+    after_restarts(&world, &session, 3);
+    fail(&world);
+    batch.await_event("of an end", |event| event["event"] == "exited");
+    world.ledger.await_empty();
+    eventually("the failed run is emptied", || {
+        let record = world.tether(&session.id).unwrap();
+        record["captured"] == json!([]) && record["restarts"]["next_at"].is_number()
+    });
+    // Neither has time to see the end of the other.
+    batch.signal(Signal::STOP);
+    let warden = world.tether(&session.id).unwrap()["warden"]["pid"].clone();
+    let warden = session.supervisors.iter().find(|held| warden == held.entry.pid).unwrap();
+    warden.signal(Signal::KILL);
+    batch.kill();
+    assert_stays_ended(&world, &session, 1);
+    let hello = world.batch().ok(json!({ "cmd": "hello" }));
+    assert_eq!(hello["ended"], Value::Null, "{hello}");
+    let row = row(&world, &session);
+    assert_eq!((&row["phase"], &row["exit_code"]), (&json!("failed"), &json!(3)), "{row}");
+    assert_eq!(row["detail"], "exit status 3; not started again", "{row}");
+    let (code, receipt) = world.run(&["stop", &session.id]);
+    assert_eq!((code, &receipt["dead"]), (0, &json!(true)), "{receipt:#}");
 }
 
 fn it_is_given_up(host: Host) {
@@ -193,4 +255,6 @@ fn finish(batch: Batch) {
     assert!(batch.finish().code().is_some());
 }
 
-crate::matrix::in_both! { it_runs_again a_stop_is_no_failure a_stop_in_the_pause it_is_given_up }
+crate::matrix::in_both! {
+    it_runs_again a_stop_is_no_failure a_stop_in_the_pause a_ceiling_ends_it both_are_killed_in_the_pause it_is_given_up
+}

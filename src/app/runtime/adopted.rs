@@ -5,7 +5,6 @@
 //! warden: membership rests on parents and kernel sessions alone.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Inner;
 use super::hosts::{ServerState, guard_for_looking, panes, root_of, server_state};
@@ -187,11 +186,7 @@ impl Inner {
         let mut state = session.state();
         state.witness = witness.map(|(phase, detail)| (phase, Some(detail)));
         let Some(Ended(exit)) = ended.filter(|_| !state.over) else { return false };
-        // Whoever else stops it holds its lock now, or has removed its record by now.
-        state.elsewhere = !state.stopping
-            && !state.borrowed
-            && state.receipt.is_none()
-            && (self.store.lock(&session.id, Duration::ZERO).is_err() || !self.store.tether_path(&session.id).exists());
+        state.elsewhere = !state.borrowed && self.is_ended_elsewhere(session, &state);
         state.exit = state.exit.take().or(exit);
         state.over = true;
         !state.elsewhere && !state.stopping

@@ -77,7 +77,7 @@ impl Inner {
         }
         let gone = receipt.as_ref().filter(|_| same_boot).and_then(|receipt| told_gone(tether.untold, receipt));
         gone.unwrap_or_else(|| {
-            told_end(same_boot, receipt.as_ref(), tether.last.as_ref(), self.store.exit(id).as_ref())
+            told_end(same_boot, receipt.as_ref(), tether.last.as_ref(), self.exit_of(tether).as_ref())
         })
     }
 
@@ -121,7 +121,7 @@ impl Inner {
                 continue;
             }
             if let Some(receipt) = self.stored_receipt(&session) {
-                let text = told_end(true, Some(&receipt), None, None);
+                let text = told_end(true, Some(&receipt), None, self.store.exit(&session).as_ref());
                 ended.push(End { session: session.clone(), name: receipt.name, text });
             }
             self.store.forget(&session);
@@ -138,7 +138,8 @@ fn told_end(same_boot: bool, receipt: Option<&Receipt>, last: Option<&Last>, exi
     }
     if let Some(receipt) = receipt.filter(|receipt| receipt.dead == Some(true)) {
         let why = receipt.notes.first().map_or("it was stopped", String::as_str);
-        return format!("{why}; {}", in_full(receipt));
+        let how = exit.map(|exit| format!(" ({})", exit.in_words())).unwrap_or_default();
+        return format!("{why}{how}; {}", in_full(receipt));
     }
     match (last, exit) {
         (Some(last), _) if last.verdict == VerdictKind::Gone => last.reason.clone(),
@@ -214,7 +215,8 @@ mod tests {
         let exit = ExitRecord { code: Some(3), signal: None, at: 7, emptied: false, address_space: None };
         for (same_boot, receipt, last, exit, told) in [
             (false, Some(&receipt), Some(&last), Some(&exit), "last boot"),
-            (true, Some(&receipt), Some(&last), Some(&exit), "its ceiling has come; "),
+            (true, Some(&receipt), Some(&last), Some(&exit), "its ceiling has come (exit status 3); "),
+            (true, Some(&receipt), Some(&last), None, "its ceiling has come; "),
             // What was left by a stop has ended since, by itself.
             (true, Some(&Receipt { dead: Some(false), ..receipt.clone() }), None, Some(&exit), "exit status 3"),
             (true, None, Some(&Last { verdict: VerdictKind::Owned, ..last.clone() }), None, "nobody knows"),

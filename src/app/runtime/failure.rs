@@ -50,7 +50,7 @@ impl Inner {
         let _examining = session.examining();
         let ours = {
             let state = session.state();
-            state.stopping || state.receipt.is_some() || state.examined
+            state.stopping || state.elsewhere || state.receipt.is_some() || state.examined
         };
         if ours || exit.is_some_and(|exit| exit.code == Some(0)) {
             return;

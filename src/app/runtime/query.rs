@@ -104,7 +104,7 @@ impl Inner {
         let live = || state.sample.rows.values().filter(|sampled| sampled.row.verdict != VerdictKind::Gone);
         let over = phase.is_over();
         let task = tether.adoption.as_ref().and_then(|adoption| adoption.task.as_ref());
-        let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime()));
+        let restarts = tether.restarts.as_ref().and_then(|restarts| restarts.detail(boottime(), over));
         let stranger = tether.other_protocol().filter(|_| !over);
         // Of whom was left the last word holds as long as somebody is.
         let alive = live().count() + state.sample.unbound.len();
@@ -131,10 +131,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: [old, detail, restarts, adoption, stranger, last, living]
-                .into_iter()
-                .flatten()
-                .reduce(|a, b| format!("{a}; {b}")),
+            detail: once([old, detail, restarts, adoption, stranger, last, living]),
             progress_pct: running.and_then(|progress| progress.percent),
             tokens_per_s: running.and_then(|progress| progress.tokens_per_s),
             requests: running.and_then(|progress| progress.requests),
@@ -360,6 +357,17 @@ impl Inner {
             ),
         ))
     }
+}
+
+/// Joins what is to be said, each thing once.
+fn once<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
+    let mut said: Vec<String> = Vec::new();
+    for part in parts.into_iter().flatten() {
+        if !said.contains(&part) {
+            said.push(part);
+        }
+    }
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 fn text_of(screen: &Screen, scrollback: usize) -> ScreenText {

@@ -21,7 +21,7 @@ use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::rows::marked;
-use crate::lifecycle::tether::Tether;
+use crate::lifecycle::tether::{ExitRecord, Tether};
 use crate::lifecycle::tree::{Depth, capture};
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -310,7 +310,12 @@ impl Inner {
     fn has_exited(&self, tether: &Tether) -> bool {
         let stopped = tether.last.is_some() || tether.stopping || !tether.captured.is_empty();
         let id = &tether.session;
-        !stopped && self.store.exit(id).is_some() && !self.store.receipt_path(id).exists()
+        !stopped && self.exit_of(tether).is_some() && !self.store.receipt_path(id).exists()
+    }
+
+    /// Returns how the workload has ended, as its warden has recorded it, which may have died in the pause before a restart.
+    pub(super) fn exit_of(&self, tether: &Tether) -> Option<ExitRecord> {
+        self.store.exit(&tether.session).or_else(|| tether.exit_in_pause().cloned())
     }
 
     /// Tells whether the group or session of a workload that is gone still has members. The kernel does not

@@ -138,6 +138,14 @@ impl Inner {
         if let Some(owned) = session.pty.as_ref().filter(|_| empty && session.state().over) {
             owned.let_go(&captured);
         }
+        // Whoever it had left was ended by its warden.
+        let is_late = {
+            let state = session.state();
+            state.over && !state.elsewhere
+        };
+        if empty && is_late {
+            self.take_receipt(session);
+        }
     }
 
     /// Looks at a tree that is followed, and takes note of it where it holds these processes, and nobody has come or

@@ -352,14 +352,15 @@ impl State {
                 !receipt.signals.is_empty() || ((receipt.is_wardens() || self.tether.is_settled()) && hung_up());
             receipt.dead == Some(true) && (by_somebody || self.exit.is_none())
         };
-        if self.receipt.as_ref().is_some_and(stopped) {
-            return (Phase::Exited, Some("stopped".into()));
+        if let Some(receipt) = self.receipt.as_ref().filter(|receipt| stopped(receipt)) {
+            let why = receipt.notes.first().filter(|_| receipt.is_wardens());
+            return (Phase::Exited, Some(why.cloned().unwrap_or_else(|| "stopped".into())));
         }
         // As an earlier run has left it.
         if self.receipt.is_none() && self.over && self.tether.is_settled() {
             return (Phase::Exited, Some("stopped".into()));
         }
-        if self.elsewhere {
+        if self.elsewhere && self.receipt.is_none() {
             return (Phase::Exited, Some("stopped by another cookbook-tui or its warden".into()));
         }
         if let Some(known) = self.witness.as_ref().or(self.said.as_ref().filter(|_| !self.over)) {

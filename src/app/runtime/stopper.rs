@@ -231,7 +231,7 @@ impl Inner {
         let mut tether = self.reread(session);
         if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run && !how.exited) {
             // Said in the record before the first signal: its warden does not start it again.
-            (restarts.over, restarts.next_at) = (Some("stopped".into()), None);
+            restarts.end("stopped");
         }
         // What is left of work that its pane says has ended is a shell.
         let shell = session.state().said.as_ref().is_some_and(|(phase, _)| phase.is_over());
@@ -304,7 +304,7 @@ impl Inner {
         }
         let by_warden = host.tether.last.as_ref().is_some_and(|last| last.verdict == VerdictKind::Gone);
         let ended_before = (!recorded || by_warden) && receipt.signals.is_empty() && receipt.dead == Some(true);
-        let earlier = self.stored_receipt(&session.id).filter(|_| ended_before && session.state().receipt.is_none());
+        let earlier = ended_before.then(|| self.receipt_of_another(session)).flatten();
         let mut unwritten = None;
         if let Some(earlier) = earlier {
             // Somebody else has ended it: its warden, or another manager. What they observed is the answer.

@@ -109,7 +109,7 @@ impl Inner {
             Some(receipt) if receipt.dead == Some(true) => self.journal_late(&receipt).is_none(),
             // What it had left is gone as well.
             Some(_) => true,
-            None if self.store.exit(&tether.session).is_some() => true,
+            None if self.exit_of(tether).is_some() => true,
             None => {
                 let receipt = found_gone(tether, self.is_of_this_boot(tether));
                 self.store.journal().append(By::Manager, Act::Reap, &receipt).is_ok()

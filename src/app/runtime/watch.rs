@@ -9,13 +9,17 @@ use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use super::Inner;
 use super::restarts::Followed;
-use super::session::Session;
+use super::session::{Session, State};
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
+use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::verdict::VerdictKind;
 
 /// How long the warden may take to record an exit that was seen.
 const RECORD: Duration = Duration::from_secs(1);
+
+/// How often is looked whether a stop of somebody else is done.
+const DONE: Duration = Duration::from_millis(10);
 
 /// How long the reader may take to read what was printed before the end; a grandchild that holds the slave
 /// makes it wait for all of this.
@@ -76,24 +80,102 @@ impl Inner {
                 warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
             let exit = self.store.exit(&session.id);
             if exit.is_some() || !alive || Instant::now() >= until {
-                // Looked into first: nobody hears of a failure before its reason.
-                self.look_into(session, exit.as_ref(), None);
-                // Held while this is told, so that no other thread of ours takes our own look for somebody's stop.
+                // One that died in the pause before a restart has said in the record how the run before ended.
+                let exit = exit.or_else(|| session.tether().exit_in_pause().filter(|_| !alive).cloned());
+                let elsewhere = self.is_ended_elsewhere(session, &session.state());
+                if !elsewhere {
+                    // Looked into first: nobody hears of a failure before its reason.
+                    self.look_into(session, exit.as_ref(), None);
+                }
                 let mut state = session.state();
                 if state.over {
                     return;
                 }
-                // Whoever else stops it holds its lock now, or has removed its record by now.
-                let elsewhere = !state.stopping
-                    && state.receipt.is_none()
-                    && (self.store.lock(&session.id, Duration::ZERO).is_err()
-                        || !self.store.tether_path(&session.id).exists());
+                state.elsewhere = elsewhere || self.is_ended_elsewhere(session, &state);
                 state.exit = state.exit.take().or(exit);
-                state.elsewhere = elsewhere;
                 state.over = true;
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Tells whether somebody else ends a session, or has ended it: another manager, or its warden. `state` is held while
+    /// this is asked, so that no other thread of ours takes our own look for somebody's stop.
+    pub(super) fn is_ended_elsewhere(&self, session: &Session, state: &State) -> bool {
+        // Whoever stops it holds its lock now; by the end of that its record is gone, or a receipt is there.
+        !state.stopping
+            && state.receipt.is_none()
+            && (self.is_under_way(session) || !self.store.tether_path(&session.id).exists() || {
+                self.stored_receipt(&session.id).is_some_and(|receipt| receipt.dead == Some(true))
+            })
+    }
+
+    /// Tells whether somebody holds the lock of a session.
+    fn is_under_way(&self, session: &Session) -> bool {
+        // Of one that is forgotten the lock would be made anew.
+        self.store.tether_path(&session.id).exists() && self.store.lock(&session.id, Duration::ZERO).is_err()
+    }
+
+    /// Waits until whoever else ends a session is done with that, and tells what came of it.
+    fn await_receipt(&self, session: &Arc<Session>) {
+        let is_wanted = || {
+            let state = session.state();
+            !state.stopping && !state.settled && self.is_under_way(session)
+        };
+        while !self.is_closing() && is_wanted() {
+            self.sleep_at_most(DONE);
+        }
+        // The warden leaves right after its ladder.
+        let until = Instant::now() + RECORD;
+        while self.has_warden(session) && !self.is_closing() && Instant::now() < until {
+            self.sleep_at_most(DONE);
+        }
+        // Whoever finds nobody closes a terminal of ours.
+        self.sample_known(session);
+        self.take_receipt(session);
+    }
+
+    fn has_warden(&self, session: &Session) -> bool {
+        let warden = session.tether().warden;
+        warden.is_some_and(|warden| verify(&warden, &self.inspector).kind == VerdictKind::Owned)
+    }
+
+    /// Takes over what somebody else has stored of the end of a session, once, and tells it. Where nothing is left of the
+    /// session, its files are not needed any more.
+    pub(super) fn take_receipt(&self, session: &Arc<Session>) {
+        let Some(mut receipt) = self.stored_receipt(&session.id).filter(|receipt| receipt.dead == Some(true)) else {
+            return;
+        };
+        let is_removed = !self.store.tether_path(&session.id).exists();
+        {
+            let mut state = session.state();
+            if state.stopping || state.settled || state.receipt.is_some() || self.is_closing() {
+                return;
+            }
+            if let (Some(restarts), Some(why)) = (state.tether.restarts.as_mut(), receipt.notes.first()) {
+                restarts.end(why);
+            }
+            state.exit = self.store.exit(&session.id).or(state.exit.take());
+            state.settled = is_removed && state.empty && session.pty.is_some();
+            receipt.host_closed |= state.settled;
+            (state.elsewhere, state.receipt) = (true, Some(receipt.clone()));
+            if state.settled {
+                self.store.forget(&session.id);
+            }
+        }
+        self.publish(Event::Receipt { session: session.id.clone(), receipt: Box::new(receipt) });
+    }
+
+    /// Returns what somebody else has said of the end of a session, where we have not ended it ourselves.
+    pub(super) fn receipt_of_another(&self, session: &Session) -> Option<Receipt> {
+        let (known, elsewhere) = {
+            let state = session.state();
+            (state.receipt.clone(), state.elsewhere)
+        };
+        match known {
+            Some(receipt) => elsewhere.then_some(receipt),
+            None => self.stored_receipt(&session.id),
         }
     }
 
@@ -105,12 +187,11 @@ impl Inner {
         session.reap();
         let exit = session.state().exit.clone();
         let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));
-        if session.state().elsewhere {
-            self.sample_known(session);
-            return self.changed();
-        }
         if !session.state().ended_before {
             self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal, attempt: None });
+        }
+        if session.state().elsewhere {
+            self.await_receipt(session);
         }
         // A stop looks for itself, and is not kept waiting by another look at the whole host.
         if !session.state().stopping {

@@ -21,6 +21,7 @@ use super::{HostStage, NOT_LAUNCHED, NOTICE, TRAMPOLINE};
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::ceiling::next_notice;
 use crate::lifecycle::clock::{boottime, timespec, wall_seconds};
+use crate::lifecycle::conduct::Observed;
 use crate::lifecycle::guard::Guard;
 use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::Inspector;
@@ -392,8 +393,24 @@ impl Keeper {
         let Ok(store) = self.store() else { return };
         let session = &self.orders.session;
         let forgotten = !store.tether_path(session).exists();
-        if forgotten || write_json(&store.exit_path(session), exit).is_ok() {
+        if forgotten
+            || store.exit(session).as_ref() == Some(exit)
+            || write_json(&store.exit_path(session), exit).is_ok()
+        {
             self.unwritten = None;
+        }
+    }
+
+    /// Writes down how the workload has ended, where it has: before the record may go, and without waiting for who is
+    /// still being ended.
+    fn note_end(&mut self) {
+        self.reap();
+        if let Run::Ended(exit) = &self.run {
+            let exit = exit.clone();
+            self.record_exit(&exit);
+        }
+        if !has_children() {
+            self.say_emptied();
         }
     }
 
@@ -406,7 +423,7 @@ impl Keeper {
     }
 
     /// Runs the ladder if nobody else does; tells whether that is done with.
-    fn run_ladder(&self, cause: &str) -> bool {
+    fn run_ladder(&mut self, cause: &str) -> bool {
         // Without a readable record our own descendants are still ours.
         let Ok(store) = self.store() else { return self.end_tree(cause, None, None) };
         let Ok(_lock) = store.lock(&self.orders.session, Duration::ZERO) else { return false };
@@ -420,9 +437,13 @@ impl Keeper {
         }
     }
 
-    fn end_tree(&self, cause: &str, store: Option<&Store>, tether: Option<Tether>) -> bool {
+    fn end_tree(&mut self, cause: &str, store: Option<&Store>, mut tether: Option<Tether>) -> bool {
         let Ok(inspector) = Inspector::open(self.orders.inspector.parse().ok()) else { return false };
         let guard = Guard::new(&inspector);
+        let why = format!("{BY_WARDEN}: {cause}");
+        if let Some(restarts) = tether.as_mut().and_then(|tether| tether.restarts.as_mut()) {
+            restarts.end(&why);
+        }
         let known = tether.as_ref().or(self.remembered.as_ref());
         let ladder = known.map_or_else(|| Ladder::terminal(GRACE), Tether::ladder);
         let scope = known.map_or_else(|| own_scope(&inspector), |tether| tether.scope(Vec::new()));
@@ -431,8 +452,9 @@ impl Keeper {
         let recorded = tether.is_some();
         let unrecorded = || ["tree", "warden"].map(str::to_owned).to_vec();
         let containment = known.map_or_else(unrecorded, |tether| containment(tether, true, false));
+        let session = self.orders.session.clone();
         let order = Order {
-            session: &self.orders.session,
+            session: &session,
             ladder,
             dry_run: false,
             confirm: None,
@@ -442,25 +464,32 @@ impl Keeper {
             hold: None,
         };
         let mut below = Below { name: self.host.name(), scope, store, tether };
-        let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut |_| {}) else { return false };
+        let mut observe = |seen| {
+            if matches!(seen, Observed::Exited(..)) {
+                self.note_end();
+            }
+        };
+        let Ok(mut receipt) = stop(&order, &mut below, &guard, &inspector, &mut observe) else { return false };
+        self.note_end();
         if let Some(workload) = known_workload.filter(|_| receipt.dead.is_some()) {
             // The hang-up of its terminal may have been faster.
             tell_gone(&mut receipt.outcomes, &[workload], "its workload", |one| verify(one, &inspector).kind);
         }
         let left = self.left_of(&receipt, cause);
-        receipt.notes.insert(0, format!("{BY_WARDEN}: {cause}"));
+        receipt.notes.insert(0, why);
         (receipt.containment, receipt.name) = (containment, name);
         // Whoever holds the terminal, or knows tmux, closes the host.
         receipt.host_closed = self.host == HostStage::Pty && self.manager.is_none();
         // Without a record, and with nobody there, nothing was ended.
         if let Some(store) = store.filter(|_| recorded || !receipt.captured.is_empty()) {
             let is_written = journal(store, Act::Stop, &mut receipt);
-            write_json(&store.receipt_path(&self.orders.session), &receipt).ok();
+            let is_stored = write_json(&store.receipt_path(&session), &receipt).is_ok();
             match (left, below.tether) {
-                // A record that could not be read stays as it is; so does one whose end nobody could write down.
+                // A record that could not be read stays as it is; so does one whose end nobody could write down. Without a
+                // receipt nobody would ever take the exit record away.
                 (_, None) => {}
-                (None, Some(_)) if !is_written => {}
-                (None, Some(_)) => drop(store.remove(&self.orders.session)),
+                (None, Some(_)) if !(is_written && is_stored) => {}
+                (None, Some(_)) => drop(store.remove(&session)),
                 (Some(why), Some(mut tether)) => {
                     // It must still be found, by whoever looks next.
                     tether.keep(why, &receipt, wall_seconds());
@@ -486,10 +515,15 @@ impl Keeper {
     }
 
     /// The tree is empty, which is said where it was not before. A PTY session whose owner lives is settled by the owner.
-    fn finish(&self) {
-        if self.due.is_some() && !self.settled {
-            self.run_ladder(self.due.unwrap_or_default());
+    fn finish(&mut self) {
+        if let Some(cause) = self.due.filter(|_| !self.settled) {
+            self.run_ladder(cause);
         }
+        self.say_emptied();
+    }
+
+    /// Says in the record of the exit that nobody is left.
+    fn say_emptied(&self) {
         let Ok(store) = self.store() else { return };
         let session = &self.orders.session;
         if let Some(exit) = store.exit(session).filter(|exit| !exit.emptied) {
