@@ -98,6 +98,51 @@ fn a_server_is_ready_when_its_own_port_is_open() {
     }
 }
 
+/// A server listens long before it is ready. Whatever starts it, it is asked in its own way.
+#[test]
+fn a_server_that_loads_is_not_ready_whatever_runs_it() {
+    let rig = rig();
+    rig.executable("work/llama-server", &format!("#!/usr/bin/env python3\n{STUB}"));
+    let mut batch = rig.batch();
+    batch.ok(json!({"cmd": "subscribe"}));
+    let call = "import subprocess, sys; subprocess.call";
+    let commands: [&dyn Fn(&str) -> Value; 8] = [
+        &|server| json!(format!("timeout -k 5 100 {server}")),
+        &|server| json!(["timeout", "100"].into_iter().chain(server.split(' ')).collect::<Vec<_>>()),
+        &|server| json!(format!("flock ./lock -c '{server}'")),
+        &|server| json!(format!("if ! false; then {server}; fi")),
+        &|server| json!(format!("until eval {server}; do sleep 0.2; done")),
+        // What nobody sees through: the program is named, or is seen only when it listens.
+        &|server| {
+            json!(
+                ["python3", "-c", &format!("{call}(sys.argv[1:])")]
+                    .into_iter()
+                    .chain(server.split(' '))
+                    .collect::<Vec<_>>()
+            )
+        },
+        &|server| json!(format!("S=llama-; ./${{S}}{}", server.trim_start_matches("./llama-"))),
+        &|server| json!(["python3", "-c", &format!("{call}({server:?}.split())"), "--port", server.split(' ').nth(2)]),
+    ];
+    for command in commands {
+        let port = free_port();
+        let command = command(&format!("./llama-server --port {port} --busy 1.5"));
+        let session = batch.launch(json!({"command": command, "kind": "serve", "host": "pty"}));
+        assert_eq!(batch.ok(ready(&session, 20.0))["phase"], "ready", "{command}");
+        batch.event("it was told", |event| event["session"] == session.as_str() && event["phase"] == "ready");
+        assert_eq!(phases(&batch, &session), ["starting", "loading", "ready"], "{command}");
+        batch.ok(json!({"cmd": "stop", "session": session}));
+    }
+    // One run that fails is no end of a loop, and no run of it is ready.
+    let line = format!("while ! timeout 0.7 ./llama-server --port {} --busy 60; do sleep 0.1; done", free_port());
+    let session = batch.launch(json!({"command": line, "kind": "serve", "host": "pty"}));
+    let (kind, message) = batch.err(ready(&session, 4.0));
+    assert_eq!(kind, "timeout", "{message}");
+    let seen = phases(&batch, &session);
+    assert!(seen.contains(&"loading".to_owned()) && !seen.iter().any(|phase| phase == "ready"), "{seen:?}");
+    batch.finish();
+}
+
 #[test]
 fn recipes_say_how_readiness_is_known() {
     let rig = rig();

@@ -1,7 +1,8 @@
 //! Clients of container engines: what they start lives elsewhere, and may outlive them.
 
-use super::server::{SHELLS, WRAPPERS, base, flag, shell_line};
+use super::server::{base, flag};
 use super::words::commands;
+use super::wrapper::{SHELLS, shell_line, wrapped_line, wraps};
 
 /// A command that starts a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,12 +56,12 @@ pub fn container(argv: &[String]) -> Option<Container> {
         return container(&argv[1..]);
     }
     if SHELLS.contains(&program) {
-        return commands(&argv[shell_line(argv)?]).iter().find_map(|words| {
-            let begin = words.iter().position(|word| !word.contains('='))?;
-            container(&words[begin..])
-        });
+        return line_in(&argv[shell_line(argv)?]);
     }
-    let at = if WRAPPERS.contains(&program) { argv.iter().position(|word| is_client(word))? } else { 0 };
+    if let Some(found) = wrapped_line(argv).and_then(|line| line_in(&line)) {
+        return Some(found);
+    }
+    let at = if wraps(argv) { argv.iter().position(|word| is_client(word))? } else { 0 };
     let engine = base(Some(&argv[at]).filter(|word| is_client(word))?);
     let rest = &argv[at + 1..];
     let mut found = Container { engine: engine.to_owned(), client: String::new(), ports: Vec::new(), name: None };
@@ -117,6 +118,13 @@ pub fn container(argv: &[String]) -> Option<Container> {
             .extend(flag(words.as_slice(), &["--port", "--server-port"]).and_then(|port| port.parse::<u16>().ok()));
     }
     Some(found)
+}
+
+fn line_in(line: &str) -> Option<Container> {
+    commands(line).iter().find_map(|words| {
+        let begin = words.iter().position(|word| !word.contains('='))?;
+        container(&words[begin..])
+    })
 }
 
 fn is_client(word: &str) -> bool {
@@ -187,6 +195,9 @@ mod tests {
         check("podman run --net=host i --port=8000 -p 1", Some(("podman", &[8000], None)));
         check("docker run --network bridge i --port 8000", Some(("docker", &[], None)));
         check("A=1 exec docker run -p 7:7 i", Some(("docker", &[7], None)));
+        check("timeout -k 5 100 docker run -p 7:7 i", Some(("docker", &[7], None)));
+        check("flock /tmp/l docker run -p 7:7 i", Some(("docker", &[7], None)));
+        check("eval docker run -p 7:7 i", Some(("docker", &[7], None)));
         check("sh /opt/bin/docker run -p 7:7 i", Some(("docker", &[7], None)));
         check("docker run -P i start", Some(("docker", &[], None)));
         check("docker ps", None);

@@ -1,8 +1,9 @@
 //! What kind of work a command most likely is, by the program that it names: for a person who has not said it.
 
 use super::container::container;
-use super::server::{Server, WRAPPERS, base, recognise};
+use super::server::{Server, base, recognise};
 use super::words::commands;
+use super::wrapper::WRAPPERS;
 use crate::app::contract::Kind;
 
 /// Coding agents, as the built-in recipes have them.

@@ -6,6 +6,7 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `words` | the words of a command, in the manner of a shell |
+//! | `wrapper` | programs that run another one, and the lines that they hand to a shell |
 //! | `server` | which server a command is, its port and its health probe |
 //! | `lines` | the lines of a terminal's output, whatever pieces it comes in |
 //! | `clue` | what a line says: the table `assets/patterns.toml`, and its overrides |
@@ -36,6 +37,7 @@ mod silent;
 mod stranger;
 mod suggest;
 mod words;
+mod wrapper;
 
 pub use beside::{Beside, beside};
 pub use clue::{Cause, Clue, Says, Table};
@@ -46,10 +48,10 @@ pub use fuse::{Probed, Progress, Readiness, fuse};
 pub use gguf::{Fault, Gguf, read as read_gguf};
 pub use kind::kind_of;
 pub use preflight::{Direct, direct, fetches};
-pub use server::{Probe, Served, Server, recognise};
+pub use server::{Probe, Served, Server, named, recognise};
 pub use silent::{
     Answer as HubAnswer, Aside, Options, Run, Told, came_to_the_hub, hub_cause, judge_options, questions, repository,
     stays, tight, told,
 };
-pub use stranger::looks_like;
+pub use stranger::{looks_like, server_like};
 pub use suggest::Suggestion;

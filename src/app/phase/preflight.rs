@@ -1,7 +1,8 @@
 //! What can be told of a server before it is launched.
 
-use super::server::{assignment, base, shell_line};
+use super::server::{assignment, base};
 use super::words::commands;
+use super::wrapper::{is_away, shell_line};
 use crate::app::contract::CommandLine;
 
 /// A command whose program is plain to see: nothing runs before it that could change what it finds.
@@ -34,7 +35,8 @@ pub fn direct(command: &CommandLine) -> Option<Direct> {
         None => found,
     };
     let moves = found.set.iter().any(|(name, _)| name == "PATH");
-    (!moves).then_some(found)
+    let led = found.words.iter().any(|word| is_away(base(word)));
+    (!moves && !led).then_some(found)
 }
 
 /// Takes a line for a shell apart that does nothing but run one program.

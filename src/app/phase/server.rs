@@ -1,6 +1,8 @@
 //! Which model server a command is, where it listens, and how it is asked whether it is ready.
 
+use super::silent::redirection;
 use super::words::commands;
+use super::wrapper::{SHELLS, shell_line, tails, wrapped_line, wraps};
 
 /// A server whose ways are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -139,51 +141,18 @@ impl Served {
     }
 }
 
-/// Programs that run the rest of their words.
-pub(super) const WRAPPERS: &[&str] = &[
-    "exec",
-    "env",
-    "nohup",
-    "setsid",
-    "nice",
-    "ionice",
-    "time",
-    "stdbuf",
-    "numactl",
-    "taskset",
-    "sudo",
-    "uv",
-    "uvx",
-    "conda",
-    "poetry",
-    "pipenv",
-    "command",
-    "chrt",
-    "systemd-run",
-];
-pub(super) const SHELLS: &[&str] = &["sh", "bash", "dash", "zsh", "ksh"];
-
-/// Returns which word of `sh -c LINE` is the line; `None` for any other command.
-pub(super) fn shell_line(argv: &[String]) -> Option<usize> {
-    if !SHELLS.contains(&base(argv.first()?)) {
-        return None;
-    }
-    let is_c = |word: &String| word.starts_with('-') && !word.starts_with("--") && word.ends_with('c');
-    argv.iter().position(is_c).map(|at| at + 1).filter(|at| *at < argv.len())
-}
-
 /// Returns what a command serves; `None` where it is no server that is known and names no port.
 /// `variable` looks a variable of its environment up; `cwd` is where it runs.
 pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
     if SHELLS.contains(&base(argv.first()?)) {
         let line = &argv[shell_line(argv)?];
         let found = commands(line).into_iter().filter_map(|words| {
-            let set: Vec<(String, String)> = words.iter().map_while(|word| assignment(word)).collect();
+            let (set, rest) = without_front(&words);
             let inner = |name: &str| {
                 let own = set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
                 own.or_else(|| variable(name))
             };
-            recognise(&words[set.len()..], &inner, cwd)
+            recognise(rest, &inner, cwd)
         });
         // A server that is known comes before a program that merely has a port.
         let (mut known, mut other): (Vec<_>, Vec<_>) = found.partition(|served| served.server != Server::Other);
@@ -196,6 +165,40 @@ pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd
             ..served
         });
     }
+    let inner = wrapped_line(argv).and_then(|line| recognise(&["sh".into(), "-c".into(), line], variable, cwd));
+    if inner.as_ref().is_some_and(|served| served.server != Server::Other) {
+        return inner;
+    }
+    plain(argv, variable, cwd).filter(|served| served.server != Server::Other || inner.is_none()).or(inner)
+}
+
+/// Returns the server that is named among the words of a command which [`recognise`] does not see through, as
+/// `my-wrapper llama-server -m x`. Who listens for it is yet to be seen.
+pub fn named(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
+    let is_known = |words: &Vec<String>| server_of(words, cwd).0 != Server::Other;
+    tails(argv).into_iter().find(is_known).and_then(|words| recognise(&words, variable, cwd))
+}
+
+/// Takes off what stands before the program of a simple command: the variables that it sets, and redirections.
+fn without_front(words: &[String]) -> (Vec<(String, String)>, &[String]) {
+    let (mut set, mut rest) = (Vec::new(), words);
+    while let Some(first) = rest.first() {
+        let taken = match (assignment(first), redirection(first)) {
+            (Some(pair), _) => {
+                set.push(pair);
+                1
+            }
+            (None, Some(true)) => 2.min(rest.len()),
+            (None, Some(false)) => 1,
+            (None, None) => break,
+        };
+        rest = &rest[taken..];
+    }
+    (set, rest)
+}
+
+/// Reads a command that no shell reads.
+fn plain(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
     let (server, words) = server_of(argv, cwd);
     let port = match flag(words, &["--port", "--server-port"]).and_then(|text| text.parse().ok()) {
         Some(port) => Some(port),
@@ -236,8 +239,7 @@ pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd
 
 /// Returns the server and the words from its program on.
 pub(super) fn server_of<'a>(argv: &'a [String], cwd: &str) -> (Server, &'a [String]) {
-    let first = argv.first().map(|word| base(word)).unwrap_or_default();
-    let wrapped = WRAPPERS.contains(&first);
+    let wrapped = wraps(argv);
     for (index, word) in argv.iter().enumerate() {
         if index > 0 && !wrapped {
             break;
@@ -412,6 +414,105 @@ mod tests {
         assert_eq!(shell("A=1 LLAMA_ARG_PORT=10 llama-server -m x >/dev/null 2>&1"), llama(10, "x"));
         assert_eq!(shell("proxy --port 1 & llama-server -m x --port 2"), llama(2, "x"));
         assert_eq!(shell("echo hello"), None);
+    }
+
+    #[test]
+    fn what_runs_it_is_seen_through() {
+        let check = |line: &str| {
+            let found = served(line, &[]).map(|served| (served.server, served.port, served.model));
+            assert_eq!(found, Some((Server::LlamaServer, Some(9), Some("x".into()))), "{line}");
+        };
+        for before in [
+            "timeout 100",
+            "timeout -s KILL -k 5 100",
+            "timeout --foreground 1h",
+            "flock /tmp/l",
+            "flock -w 5 /tmp/l",
+            "flock -n /tmp/l numactl -c 0",
+            "prlimit --as=9000000000",
+            "strace -f -o /tmp/o",
+            "ltrace -f",
+            "gdb --args",
+            "gdb -batch -ex run --args",
+            "unshare -r",
+            "setpriv --no-new-privs",
+            "valgrind --tool=none",
+            "perf record -g --",
+            "tini -s --",
+            "nice -n 5 timeout 9",
+            "eval",
+            "eval exec",
+        ] {
+            check(&format!("{before} /opt/llama-server -m x --port 9"));
+        }
+        // gdb reads a program and its core.
+        assert_eq!(served("gdb llama-server core", &[]), None);
+    }
+
+    #[test]
+    fn lines_of_a_shell_are_seen_through() {
+        let found = |argv: &[&str]| {
+            let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
+            recognise(&argv, &|_| None, "/").map(|served| (served.server, served.port, served.model))
+        };
+        let expected = Some((Server::LlamaServer, Some(9), Some("x".to_owned())));
+        let server = "llama-server -m x --port 9";
+        for line in [
+            "while true; do S; done",
+            "while ! S; do sleep 0.2; done",
+            "until S; do sleep 1; done",
+            "for i in 1 2 3; do S && break; done",
+            "if true; then S; fi",
+            "if ! test -e x; then :; else exec S; fi",
+            "if false; then :; elif S; then :; fi",
+            "! S",
+            "S || ! true",
+            "( S )",
+            "{ S; }",
+            "f() { S; }; f",
+            "case 1 in 1) S;; esac",
+            "if true\nthen\n  S\nfi",
+            ">/tmp/o 2>&1 S",
+            "</dev/null A=1 >> /tmp/o S",
+            "while sleep 1; do timeout 5 bash -c 'S'; done",
+            "X=$(date) S",
+        ] {
+            let line = line.replace('S', server);
+            assert_eq!(found(&["bash", "-c", &line]), expected, "{line}");
+        }
+        for argv in [
+            &["timeout", "100", "sh", "-c", server][..],
+            &["flock", "/tmp/l", "-c", server],
+            &["flock", "-w", "5", "/tmp/l", "--command", server],
+            &["su", "-s", "/bin/sh", "-c", server, "llm"],
+            &["runuser", "-u", "llm", "--", "llama-server", "-m", "x", "--port", "9"],
+            &["script", "-qefc", server, "/tmp/typescript"],
+            &["env", "-S", server],
+            &["nohup", "timeout", "5", "bash", "-lc", server],
+        ] {
+            assert_eq!(found(argv), expected, "{argv:?}");
+        }
+        let deep: Vec<&str> = std::iter::repeat_n("eval", 50_000).chain([server]).collect();
+        assert_eq!(found(&deep), expected);
+    }
+
+    #[test]
+    fn a_server_that_is_only_named_is_read_so() {
+        let check = |line: &str, expected: Option<(Server, Option<u16>)>| {
+            let variable = |_: &str| None;
+            let shell = ["sh", "-c", line].map(str::to_owned);
+            let plain: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            for argv in [&plain[..], &shell] {
+                assert_eq!(recognise(argv, &variable, "/").filter(|served| served.server != Server::Other), None);
+                let found = named(argv, &variable, "/").map(|served| (served.server, served.port));
+                assert_eq!(found, expected, "{argv:?}");
+            }
+        };
+        check("my-wrapper -p 4 /opt/llama-server -p 3 --port 9", Some((Server::LlamaServer, Some(9))));
+        check("my-wrapper -- vllm serve x", Some((Server::Vllm, None)));
+        check("my-wrapper python3 -m sglang.launch_server", Some((Server::Sglang, None)));
+        check("echo llama-server", None);
+        check("my-server --log llama-server.log --port 5", None);
     }
 
     #[test]

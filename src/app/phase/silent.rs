@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::clue::Cause;
 use super::preflight::{Direct, simple_commands, unwrapped};
 use super::server::{Served, Server, assignment, base, server_of};
+use super::wrapper::is_away;
 use crate::app::contract::CommandLine;
 
 /// What was found aside from the output.
@@ -57,11 +58,11 @@ pub fn told(command: &CommandLine, server: Server) -> Option<Told> {
 
 /// Tells whether what runs the server may do so in another directory, such as `sudo --chdir=/m` or `uv run --directory /m`.
 fn is_led_elsewhere(words: &[String]) -> bool {
-    const OPTIONS: [&str; 7] = ["-C", "-D", "-i", "--chdir", "--cwd", "--directory", "--login"];
+    const OPTIONS: [&str; 8] = ["-C", "-D", "-i", "--chdir", "--cwd", "--directory", "--login", "--wd"];
     let before = &words[..words.len() - server_of(words, "").1.len()];
     let leads = |word: &String| OPTIONS.iter().any(|option| word.starts_with(option));
-    // It starts units in the directory of the service manager, unless it is told another one.
-    before.iter().any(|word| leads(word) || base(word) == "systemd-run")
+    // systemd-run starts units in the directory of the service manager, unless it is told another one.
+    before.iter().any(|word| leads(word) || is_away(base(word)))
 }
 
 /// Tells whether a server is run in the directory of its session, as far as its command tells.
@@ -107,7 +108,7 @@ fn is_expanded(word: &str) -> bool {
 }
 
 /// Tells whether a word redirects something, and if so, whether the next word says where to.
-fn redirection(word: &str) -> Option<bool> {
+pub(super) fn redirection(word: &str) -> Option<bool> {
     let rest = word.trim_start_matches(|c: char| c.is_ascii_digit());
     rest.starts_with(['<', '>']).then(|| rest.trim_start_matches(['<', '>', '&', '|']).is_empty())
 }

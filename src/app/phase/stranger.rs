@@ -1,7 +1,8 @@
 //! Whether a process looks like a model server, by its arguments alone. That is a look, never a right: nobody is
 //! signalled for it.
 
-use super::server::{SHELLS, Server, WRAPPERS, base, recognise};
+use super::server::{Server, base, recognise};
+use super::wrapper::{SHELLS, WRAPPERS};
 
 /// Servers beyond those whose ways are known: a program, script or module, and the name of the server.
 const PROGRAMS: [(&str, &str); 10] = [
@@ -68,6 +69,12 @@ pub fn looks_like(argv: &[String]) -> Option<&'static str> {
     if script.starts_with('-') { None } else { looks_like(&argv[1..]) }
 }
 
+/// Returns the server whose ways a process has, by the look of it.
+pub fn server_like(argv: &[String]) -> Server {
+    let name = looks_like(argv);
+    Server::ALL.into_iter().find(|server| Some(server.name()) == name).unwrap_or(Server::Other)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +106,18 @@ mod tests {
         check("python3 /home/me/main.py", None);
         check("python3", None);
         check("ollama run x", None);
+    }
+
+    #[test]
+    fn a_process_has_the_ways_of_its_server() {
+        let check = |line: &str, expected: Server| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(server_like(&words), expected, "{line}");
+        };
+        check("/opt/llama-server -m x", Server::LlamaServer);
+        check("/usr/bin/python3 /venv/bin/vllm serve x", Server::Vllm);
+        check("text-generation-router", Server::Tgi);
+        check("tritonserver", Server::Other);
+        check("python3 -m http.server", Server::Other);
     }
 }

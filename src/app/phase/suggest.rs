@@ -3,9 +3,10 @@
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::server::{base, shell_line};
+use super::server::base;
 use super::silent::HARMLESS;
 use super::words::commands;
+use super::wrapper::shell_line;
 use crate::app::contract::CommandLine;
 use crate::text;
 

@@ -1,6 +1,9 @@
 //! The words of a command line, in the manner of a shell: enough to find a program and its flags.
 
-/// Returns the simple commands of a line for `sh -c`, each as its words. Quotes and backslashes are taken
+/// Words of a shell that stand before a command, or after one.
+const KEYWORDS: [&str; 10] = ["!", "do", "done", "elif", "else", "fi", "if", "then", "until", "while"];
+
+/// Returns the simple commands of a line for `sh -c`, each as its words. Quotes, backslashes and keywords are taken
 /// off; variables and substitutions stay as they are written.
 pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
     let mut all = vec![Vec::new()];
@@ -38,6 +41,10 @@ pub(super) fn commands(line: &str) -> Vec<Vec<String>> {
         }
     }
     push(&mut all, word);
+    for words in &mut all {
+        let before = words.iter().take_while(|word| KEYWORDS.contains(&word.as_str())).count();
+        words.drain(..before);
+    }
     all.retain(|words| !words.is_empty());
     all
 }
@@ -67,6 +74,10 @@ mod tests {
         check("a ''", &[&["a", ""]]);
         check("a ${X} $(b)", &[&["a", "${X}", "$"], &["b"]]);
         check("{ a; }", &[&["a"]]);
+        check("while ! a b; do sleep 1; done", &[&["a", "b"], &["sleep", "1"]]);
+        check("if a; then b; elif c; then d; else e; fi > x", &[&["a"], &["b"], &["c"], &["d"], &["e"], &[">", "x"]]);
+        check("for i in 1 2\ndo\nA=1 a && break\ndone", &[&["for", "i", "in", "1", "2"], &["A=1", "a"], &["break"]]);
+        check("echo if then", &[&["echo", "if", "then"]]);
         check("a 'never ends", &[&["a", "never ends"]]);
     }
 }

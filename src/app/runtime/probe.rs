@@ -4,9 +4,9 @@
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use crate::app::phase::{Probe, Probed};
+use crate::app::phase::{Probe, Probed, server_like};
 use crate::lifecycle::authority::verify;
-use crate::lifecycle::identity::Identity;
+use crate::lifecycle::identity::{Identity, Pid};
 use crate::lifecycle::inspect::{Inspector, Listening, PortOwner, listeners_of, listening_on, owner_of_port};
 use crate::lifecycle::verdict::VerdictKind;
 use crate::text;
@@ -28,8 +28,10 @@ pub(super) struct Question {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ask {
-    /// As is known of the server.
+    /// As is known of the server; where nothing is, as is known of whoever turns out to listen.
     Known(Probe),
+    /// A socket that listens is enough: the recipe says so.
+    Socket,
     /// GET on this path answers with a success.
     Path(String),
     /// GET on this URL of another computer answers with a success.
@@ -92,7 +94,7 @@ pub(super) fn ask(inspector: &Inspector, question: &Question, members: &[Identit
             if holder.is_none_or(|holder| verify(holder, inspector).kind != VerdictKind::Owned) {
                 return (Probed::Closed, None);
             }
-            (at(&question.ask, address), Some(port))
+            (at(&as_listens(inspector, &question.ask, pid), address), Some(port))
         }
     }
 }
@@ -105,10 +107,21 @@ pub(super) fn serves(probe: Probe, address: SocketAddr) -> bool {
     }
 }
 
+/// Returns how whoever listens is asked. A command that we do not see through may have started a server whose ways are
+/// known, and that listens long before it is ready.
+fn as_listens(inspector: &Inspector, ask: &Ask, pid: Pid) -> Ask {
+    if *ask != Ask::Known(Probe::Tcp) {
+        return ask.clone();
+    }
+    let words = inspector.argv(pid);
+    let argv: Vec<String> = words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+    Ask::Known(server_like(&argv).probe())
+}
+
 fn at(ask: &Ask, address: SocketAddr) -> Probed {
     match ask {
         // A socket that listens accepts connections: the kernel makes them.
-        Ask::Known(Probe::Tcp) => Probed::Ready,
+        Ask::Known(Probe::Tcp) | Ask::Socket => Probed::Ready,
         Ask::Known(Probe::Http(path)) => answer(get(&format!("http://{address}{path}")), false),
         Ask::Path(path) => answer(get(&format!("http://{address}{path}")), true),
         Ask::Elsewhere(url) => answer(get(url), true),

@@ -19,7 +19,7 @@ use crate::app::config::{Ready, Recipe, built_in_patterns};
 use crate::app::contract::{CommandLine, Kind, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
-use crate::app::phase::{Detector, Probe, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, recognise};
+use crate::app::phase::{Detector, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, named, recognise};
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::regular;
@@ -201,7 +201,11 @@ impl Inner {
         let served = if scripted { inside } else { served };
         let known = is_known(&served);
         let served = served.filter(|_| known || kind == Kind::Serve);
-        let (readiness, question, pattern) = how(recipe, kind, served.as_ref());
+        // Who runs what it names nobody knows: its output may be read so, whoever listens is asked as it is.
+        let told = if kind == Kind::Serve && !known { named(&argv, &variable, &tether.cwd) } else { None };
+        let asked = served.clone().or_else(|| Some(Served { server: Server::Other, ..told.clone()? }));
+        let (readiness, question, pattern) = how(recipe, kind, asked.as_ref());
+        let served = told.or(served);
         if readiness == Readiness::Unknown && !matches!(kind, Kind::Serve | Kind::Download) {
             return;
         }
@@ -353,7 +357,7 @@ fn how(
     kind: Kind,
     served: Option<&Served>,
 ) -> (Readiness, Option<Question>, Option<regex::Regex>) {
-    let tcp = |port| Question { port: Some(port), fixed: true, ask: Ask::Known(Probe::Tcp) };
+    let tcp = |port| Question { port: Some(port), fixed: true, ask: Ask::Socket };
     match recipe.and_then(|recipe| recipe.ready.as_ref()) {
         Some(Ready::Http(url)) => (Readiness::Probe, Some(Question::of_url(url)), None),
         Some(Ready::Tcp(port)) => (Readiness::Probe, Some(tcp(*port)), None),
