@@ -121,34 +121,41 @@ impl Frozen {
         text
     }
 
-    /// Finds a pattern in the lines, however they are wrapped: from which place up to which, the last one excluded.
-    pub fn find(&self, pattern: &Regex, limit: usize) -> Vec<(Place, Place)> {
+    /// Finds the last `limit` matches of a pattern in the lines, however they are wrapped: from which place up to which,
+    /// the last one excluded. Tells whether there are more above them.
+    pub(super) fn find(&self, pattern: &Regex, limit: usize) -> (Vec<(Place, Place)>, bool) {
         let mut found = Vec::new();
         let (mut line, mut places) = (String::new(), Vec::new());
-        for (at, row) in self.rows.iter().enumerate() {
-            let mut end = (at, 0);
-            row.visit(&mut |column, cell, width| {
-                places.push((line.len(), (at, column)));
-                line.push_str(cell);
-                end = (at, column + u16::from(width));
-            });
-            if row.wrapped {
-                continue;
+        let mut below = self.rows.len();
+        while below > 0 {
+            let first = (0..below - 1).rev().find(|row| !self.rows[*row].wrapped).map_or(0, |row| row + 1);
+            let mut end = (first, 0);
+            for (at, row) in self.rows.iter().enumerate().take(below).skip(first) {
+                end = (at, 0);
+                row.visit(&mut |column, cell, width| {
+                    places.push((line.len(), (at, column)));
+                    line.push_str(cell);
+                    end = (at, column + u16::from(width));
+                });
             }
             let place = |byte: usize| {
                 let next = places.partition_point(|(start, _)| *start < byte);
                 places.get(next).map_or(end, |(_, place)| *place)
             };
-            for hit in pattern.find_iter(&line).filter(|hit| !hit.is_empty()) {
+            let hits: Vec<_> = pattern.find_iter(&line).filter(|hit| !hit.is_empty()).collect();
+            for hit in hits.iter().rev() {
                 if found.len() == limit {
-                    return found;
+                    found.reverse();
+                    return (found, true);
                 }
                 found.push((place(hit.start()), place(hit.end())));
             }
             line.clear();
             places.clear();
+            below = first;
         }
-        found
+        found.reverse();
+        (found, false)
     }
 }
 
@@ -219,7 +226,7 @@ mod tests {
                 let line = frozen.text((first, 0), (last, u16::MAX));
                 assert!(["before", text, "after", "1", "2"].contains(&line.trim_end()), "{cols} {row} {line:?}");
             }
-            assert_eq!(frozen.find(&across, 10).len(), 1, "{cols}");
+            assert_eq!(frozen.find(&across, 10).0.len(), 1, "{cols}");
         }
     }
 
@@ -227,10 +234,22 @@ mod tests {
     fn a_match_may_cross_a_wrap() {
         let frozen = frozen(10, "0123456789abcdef\nabc 89ab");
         let pattern = Regex::new("9a").unwrap();
-        let found = frozen.find(&pattern, 10);
-        assert_eq!(found, [((0, 9), (1, 1)), ((2, 5), (2, 7))]);
-        assert_eq!(frozen.find(&pattern, 1).len(), 1);
-        assert_eq!(frozen.find(&Regex::new("x*").unwrap(), 10), [], "nothing is no match");
+        let all = vec![((0, 9), (1, 1)), ((2, 5), (2, 7))];
+        assert_eq!(frozen.find(&pattern, 2), (all.clone(), false));
+        assert_eq!(frozen.find(&pattern, 1), (all[1..].to_vec(), true), "the last ones are kept");
+        assert_eq!(frozen.find(&Regex::new("x*").unwrap(), 10), (Vec::new(), false), "nothing is no match");
+    }
+
+    /// Within a line as well, and in the order of the text.
+    #[test]
+    fn the_last_matches_are_kept() {
+        let frozen = frozen(10, "aaa\naaaaaaaaaaaaa\nb\naa");
+        let pattern = Regex::new("a").unwrap();
+        let (all, cut) = frozen.find(&pattern, 100);
+        assert!(all.len() == 18 && all.is_sorted() && !cut, "{all:?}");
+        for limit in 0..=18 {
+            assert_eq!(frozen.find(&pattern, limit), (all[18 - limit..].to_vec(), limit < 18), "{limit}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use regex::{Regex, RegexBuilder};
 use super::field::Field;
 use super::frozen::{Frozen, Place};
 
-/// Most matches that are counted.
+/// Most matches that are kept: the last ones.
 const MATCHES: usize = 10_000;
 /// Largest compiled pattern, in bytes.
 const PATTERN: usize = 1 << 20;
@@ -37,8 +37,12 @@ pub struct Search {
     pub line: Field,
     /// The line has the keys.
     pub typing: bool,
+    /// Where the cursor was when it began.
+    pub began: Place,
     /// Where it is: from which place up to which.
     pub matches: Vec<(Place, Place)>,
+    /// There are more above them.
+    pub cut: bool,
     /// Why there can be none.
     pub error: Option<&'static str>,
 }
@@ -113,13 +117,13 @@ impl History {
     /// Looks for what is typed now.
     pub(in super::super) fn look(&mut self) {
         let Some(search) = &mut self.search else { return };
-        (search.matches, search.error) = (Vec::new(), None);
+        (search.matches, search.cut, search.error) = (Vec::new(), false, None);
         let text = search.line.text();
         if text.is_empty() {
             return;
         }
         match pattern(text) {
-            Some(pattern) => search.matches = self.frozen.find(&pattern, MATCHES),
+            Some(pattern) => (search.matches, search.cut) = self.frozen.find(&pattern, MATCHES),
             None => search.error = Some("no regular expression"),
         }
     }
@@ -138,20 +142,27 @@ impl History {
         }
     }
 
-    /// Moves to the match that is nearest above the cursor, as one looks for what was printed last.
-    pub(in super::super) fn hop_back_or_stay(&mut self) {
+    /// Moves to the match that is nearest above where the search began, as one looks for what was printed last; back
+    /// there where there is none.
+    pub(in super::super) fn hop_from_where_it_began(&mut self) {
         let Some(search) = &self.search else { return };
-        let above = search.matches.iter().rev().find(|(from, _)| from.0 <= self.cursor.0);
-        if let Some((from, _)) = above.or(search.matches.last()) {
-            self.cursor = *from;
-        }
+        let above = search.matches.iter().rfind(|(from, _)| from.0 <= search.began.0);
+        // Above the oldest one that is kept there may be nearer ones, below it there is none.
+        let other = if search.cut { search.matches.first() } else { search.matches.last() };
+        self.cursor = above.or(other).map_or(search.began, |(from, _)| *from);
     }
 
-    /// Returns which match the cursor is on, from 1, and how many there are.
+    /// Begins a search at the cursor.
+    pub(in super::super) fn begin_search(&mut self) {
+        self.search = Some(Search { typing: true, began: self.cursor, ..Search::default() });
+    }
+
+    /// Returns which match the cursor is on, from 1, and how many there are; which is not known where there are more
+    /// than are kept: 0.
     pub fn count(&self) -> Option<(usize, usize)> {
         let search = self.search.as_ref().filter(|search| !search.line.text().is_empty())?;
-        let at = search.matches.iter().position(|(from, _)| *from == self.cursor).map_or(0, |at| at + 1);
-        Some((at, search.matches.len()))
+        let at = search.matches.binary_search_by_key(&self.cursor, |(from, _)| *from);
+        Some((at.ok().filter(|_| !search.cut).map_or(0, |at| at + 1), search.matches.len()))
     }
 
     /// Keeps the cursor in view.

@@ -3,7 +3,7 @@
 use crossterm::event::{KeyEvent, MouseEvent};
 
 use super::super::keymap::{Action, Context};
-use super::super::model::{Field, Frozen, History, Pane, Purpose, Search, Selection};
+use super::super::model::{Field, Frozen, History, Pane, Purpose, Selection};
 use super::super::seam::Effect;
 use super::super::theme::Tone;
 use super::super::view::layout::{Area, layout};
@@ -36,7 +36,7 @@ impl Turn<'_> {
         let mut history = History::new(frozen, height, scroll);
         match purpose {
             Purpose::Browse => {}
-            Purpose::Search => history.search = Some(Search { typing: true, ..Search::default() }),
+            Purpose::Search => history.begin_search(),
             Purpose::Drag((row, column), (to_row, to_column)) => {
                 history.selection = Some(Selection::Places((history.top + usize::from(row), column)));
                 history.cursor = (history.top + usize::from(to_row), to_column);
@@ -69,7 +69,7 @@ impl Turn<'_> {
             Action::LineEnd => history.shift(i16::MAX),
             Action::Select => history.select(false),
             Action::SelectRows => history.select(true),
-            Action::Find => history.search = Some(Search { typing: true, ..Search::default() }),
+            Action::Find => history.begin_search(),
             Action::Next => history.hop(true),
             Action::Previous => history.hop(false),
             Action::Confirm => {
@@ -89,13 +89,13 @@ impl Turn<'_> {
         }
     }
 
-    /// Changes what is looked for, and goes to the nearest match above.
+    /// Changes what is looked for, and goes to the nearest match above where that began.
     pub(super) fn type_search(&mut self, change: impl FnOnce(&mut Field)) {
         let Some(history) = &mut self.model.history else { return };
         if let Some(search) = history.search.as_mut().filter(|search| search.typing) {
             change(&mut search.line);
             history.look();
-            history.hop_back_or_stay();
+            history.hop_from_where_it_began();
         }
     }
 

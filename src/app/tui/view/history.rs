@@ -46,6 +46,7 @@ pub(super) fn place(history: &History) -> String {
         let line = if search.typing { typed(&search.line) } else { search.line.text().to_owned() };
         let found = match (search.error, history.count()) {
             (Some(error), _) => format!(" {error}"),
+            (None, Some((_, kept))) if search.cut => format!(" {kept}+ found"),
             (None, Some((0, all))) => format!(" {all} found"),
             (None, Some((at, all))) => format!(" {at} of {all}"),
             (None, None) => String::new(),

@@ -4,9 +4,10 @@ use crossterm::event::{KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::app::tui::fixtures::Bench;
 use crate::app::tui::keymap::Context;
-use crate::app::tui::model::Pane;
+use crate::app::tui::model::{Frozen, Pane};
 use crate::app::tui::seam::{Effect, UiEvent};
 use crate::app::tui::view::layout::layout;
+use crate::pty::screen::{HistoryLimit, Screen, Size};
 
 fn copied(effects: &[Effect]) -> Option<&str> {
     effects.iter().find_map(|effect| if let Effect::Copy(text) = effect { Some(text.as_str()) } else { None })
@@ -35,6 +36,74 @@ fn a_search_starts_at_the_end_and_goes_round() {
     assert!(text.contains("/a(│ no regular expression"), "{text}");
     bench.press("<Esc>");
     assert_eq!((bench.model.context(), count(&bench)), (Context::History, None));
+}
+
+/// Looks back in the selected terminal, which has printed this.
+fn look_back(bench: &mut Bench, printed: &str) {
+    let mut screen = Screen::new(Size { rows: 24, cols: 80 }, HistoryLimit::default());
+    screen.process(printed.replace('\n', "\r\n").as_bytes());
+    bench.press("[");
+    let session = bench.model.selected.clone().unwrap_or_default();
+    bench.send(UiEvent::Frozen(Box::new(Frozen::take(&session, &screen))));
+}
+
+fn row(bench: &Bench) -> Option<usize> {
+    bench.model.history.as_ref().map(|history| history.cursor.0 + 1)
+}
+
+#[test]
+fn what_was_printed_last_is_found_however_much_is_like_it() {
+    let mut bench = Bench::full(140, 40);
+    let mut printed: String = (1..=9_000).map(|n| format!("eee see error-{n}\n")).collect();
+    printed.push_str("last error-here\na\nb\nc\nd\n$ ");
+    look_back(&mut bench, &printed);
+    bench.press("/");
+    for key in ["e", "r", "r", "o", "r", "-"] {
+        bench.press(key);
+        assert_eq!(row(&bench), Some(9_001), "{key}");
+    }
+    assert_eq!(count(&bench), Some((9_001, 9_001)));
+    assert!(bench.draw().contains("/error-│ 9001 of 9001 · paused"), "{}", bench.draw());
+    for _ in 0..5 {
+        bench.press("<Backspace>");
+    }
+    assert!(bench.draw().contains("/e│ 10000+ found · paused"), "{}", bench.draw());
+    bench.press("<Enter>N");
+    assert_eq!(row(&bench), Some(9_001), "the other one of that line");
+    bench.press("NN");
+    assert_eq!(row(&bench), Some(9_000));
+    bench.press("nnnn");
+    assert_eq!(row(&bench), Some(9_000 - 1_666), "round the end: the oldest that is kept");
+    bench.press("N");
+    assert_eq!(row(&bench), Some(9_001));
+    // Above all that are kept: the nearest of them.
+    bench.press("g/e");
+    assert_eq!(row(&bench), Some(9_000 - 1_666));
+}
+
+#[test]
+fn typing_searches_from_where_the_search_began() {
+    let mut bench = Bench::full(140, 40);
+    let rows = |n| format!("{}\n", n);
+    look_back(&mut bench, &["a1", "b2", "ab3", "a4", "x"].map(rows).concat());
+    let began = row(&bench);
+    for (keys, expected) in [
+        ("/ab", Some(3)),
+        ("<Backspace>", Some(4)),
+        ("b|", Some(3)),
+        ("x", Some(5)),
+        ("y", Some(3)),
+        ("<Backspace><Backspace><Backspace><Backspace><Backspace>", began),
+        ("b2", Some(2)),
+        ("z", began),
+        ("(", began),
+    ] {
+        bench.press(keys);
+        assert_eq!(row(&bench), expected, "{keys}");
+    }
+    // A search from a match on begins there.
+    bench.press("<Esc>/b2<Enter>/b");
+    assert_eq!(row(&bench), Some(2));
 }
 
 #[test]
