@@ -153,7 +153,9 @@ mod tests {
     fn an_echo_is_no_question() {
         let echoed = |keys: &[&str], line: &str| {
             let mut typed = Typed::default();
-            keys.iter().for_each(|keys| typed.take(keys.as_bytes()));
+            for keys in keys {
+                typed.take(keys.as_bytes());
+            }
             typed.is_echoed_by(line)
         };
         assert!(echoed(&["echo ", "[y/N]"], "$ echo [y/N]"));

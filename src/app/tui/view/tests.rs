@@ -198,7 +198,9 @@ fn ports_and_gpu_memory_are_in_the_list() {
         let without = line(&mut other);
         assert!(without.contains(":8080") && without.ends_with("12%   19G"), "{without}");
         // What was there stays, and what is there for none keeps its place: no column moves.
-        sessions.iter_mut().for_each(|row| (row.ports, row.cwd) = (Some(Vec::new()), None));
+        for row in &mut sessions {
+            (row.ports, row.cwd) = (Some(Vec::new()), None);
+        }
         for (bench, before, gpu) in [(&mut bench, &with, "     –"), (&mut other, &without, "")] {
             bench.send(UiEvent::Sessions(sessions.clone()));
             let after = line(bench);
