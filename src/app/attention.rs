@@ -6,6 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::prompt::Typed;
 use crate::text;
 
 /// Version of a note's shape.
@@ -255,6 +256,8 @@ pub struct Watch {
     /// When it printed last.
     printed: Option<f64>,
     answered: Option<f64>,
+    /// What is typed into it.
+    typed: Typed,
     /// What was told last.
     told: Option<(Want, u64)>,
 }
@@ -285,10 +288,10 @@ impl Watch {
         now - printed >= QUIET_S
     }
 
-    /// Takes in what its screen asks since it printed last.
+    /// Takes in what its screen asks since it printed last. What is only the echo of what is typed asks nothing.
     pub fn look(&mut self, printed: f64, question: Option<&str>) {
         self.looked = Some(printed);
-        self.question = question.and_then(line);
+        self.question = question.filter(|asks| !self.typed.is_echoed_by(asks)).and_then(line);
     }
 
     /// Tells whether it may be guessed to be busy from how much of a core it uses: if so, it matters when it printed
@@ -315,6 +318,11 @@ impl Watch {
         let asked = self.want(at).is_some_and(|asks| asks.since <= at);
         self.answered = Some(self.answered.map_or(at, |before| before.max(at)));
         asked
+    }
+
+    /// Takes in what was typed, which [`Self::answer`] is told of as well.
+    pub fn take_typed(&mut self, bytes: &[u8]) {
+        self.typed.take(bytes);
     }
 
     /// Returns when somebody typed into it last.
@@ -469,6 +477,19 @@ mod tests {
         assert_eq!(want(&watch, 24.0), None);
         watch.look(30.0, None);
         assert_eq!(want(&watch, 33.0), None);
+    }
+
+    #[test]
+    fn an_echo_asks_nothing_and_what_follows_it_does() {
+        let mut watch = Watch::default();
+        watch.answer(10.0);
+        watch.take_typed(b"echo [y/N]");
+        watch.look(10.001, Some("$ echo [y/N]"));
+        assert_eq!(want(&watch, 13.0), None);
+        watch.answer(20.0);
+        watch.take_typed(b"\r");
+        watch.look(20.001, Some("[y/N]"));
+        assert_eq!(want(&watch, 23.0), Some(Want::Waiting));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Called by `runtime::attention` once a session has been quiet for a while. A guess, and nothing acts on it.
 
+use std::fmt;
 use std::sync::OnceLock;
 
 use regex::{Regex, RegexBuilder};
@@ -33,6 +34,48 @@ pub fn question(lines: &[String], cursor: (u16, u16)) -> Option<&str> {
         }
         asks.iter().map(|line| line.trim_end()).find(|line| prompt.pattern.is_match(line)).map(str::trim_start)
     })
+}
+
+/// The line that is being typed into a session. What is shown of it is an echo, however much it looks like a question.
+#[derive(Clone, Default)]
+pub struct Typed(String);
+
+impl fmt::Debug for Typed {
+    /// It may be a secret.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Typed")
+    }
+}
+
+impl Typed {
+    /// Longest line that is kept, in bytes; of a longer one nothing is.
+    const MAX: usize = 4096;
+
+    /// Takes in bytes as a terminal sends them. Enter, and any other control key, begins the line anew.
+    pub fn take(&mut self, bytes: &[u8]) {
+        for (index, keys) in String::from_utf8_lossy(bytes).split('\x1b').enumerate() {
+            // What a key or the brackets of a paste are made of is not shown.
+            let intro = usize::from(keys.starts_with(['[', 'O']));
+            let last = keys[intro..].find(|char: char| char.is_ascii_alphabetic() || char == '~');
+            let sequence = last.map_or(keys.len(), |at| intro + at + 1);
+            for char in keys[if index == 0 { 0 } else { sequence }..].chars() {
+                match char {
+                    '\x7f' | '\x08' => drop(self.0.pop()),
+                    _ if char.is_control() || self.0.len() >= Self::MAX => self.0.clear(),
+                    _ => self.0.push(char),
+                }
+            }
+        }
+    }
+
+    /// Tells whether it is this line that looks like a question, and not what somebody printed before it.
+    pub fn is_echoed_by(&self, line: &str) -> bool {
+        let typed = self.0.trim();
+        let end = u16::try_from(typed.width()).unwrap_or(u16::MAX);
+        let looks_so = || question(&[typed.to_owned()], (0, end)).is_some();
+        // A line that the terminal has wrapped is typed in more than one row.
+        !typed.is_empty() && (typed.ends_with(line) || line.ends_with(typed) && looks_so())
+    }
 }
 
 fn table() -> &'static [Prompt] {
@@ -104,6 +147,30 @@ mod tests {
         ] {
             assert!(!asks(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn an_echo_is_no_question() {
+        let echoed = |keys: &[&str], line: &str| {
+            let mut typed = Typed::default();
+            for keys in keys {
+                typed.take(keys.as_bytes());
+            }
+            typed.is_echoed_by(line)
+        };
+        assert!(echoed(&["echo ", "[y/N]"], "$ echo [y/N]"));
+        assert!(echoed(&["echo Passwx", "\x7f", "ord: "], "$ echo Password:"));
+        assert!(echoed(&["\x1b[200~grep password:\x1b[201~"], "$ grep password:"), "a paste");
+        assert!(echoed(&["x\rls\x1b[D\x1bOC [y/n]"], "$ ls [y/n]"), "keys that move the cursor");
+        assert!(echoed(&["echo aaaa bbbb password:"], "bb password:"), "its second row");
+        for keys in [&[][..], &["read -p '[y/N] '\r"], &["y"], &["]"], &["echo [y/N]", "\x03"], &["echo [y/N]\n", "y"]]
+        {
+            assert!(!echoed(keys, "Continue? [y/N]"), "{keys:?}");
+        }
+        assert!(!echoed(&[&"x".repeat(Typed::MAX), "[y/N]"], "Continue? y/N]"), "too long a line");
+        let mut secret = Typed::default();
+        secret.take(b"hunter2");
+        assert!(!format!("{secret:?}").contains("hunter2"));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::log::Log;
 use super::screen::{Notice, Screen, Size};
+use crate::lifecycle::clock::boottime;
 use crate::lifecycle::tree::Captured;
 
 /// Both ends of a new pseudo-terminal.
@@ -97,6 +98,8 @@ pub struct Pty {
     reader: Mutex<Option<JoinHandle<()>>>,
     /// Nobody holds the slave any more.
     ended: Arc<AtomicBool>,
+    /// When something was read last: the bits of seconds on `CLOCK_BOOTTIME`.
+    printed: Arc<AtomicU64>,
 }
 
 impl Pty {
@@ -113,6 +116,7 @@ impl Pty {
         let screen = Arc::new(Mutex::new(screen));
         let (asks, inbox) = mpsc::channel();
         let ended = Arc::new(AtomicBool::new(false));
+        let printed = Arc::new(AtomicU64::new(boottime().to_bits()));
         let mut reader = Reader {
             master: Arc::clone(&master),
             wake: Arc::clone(&wake),
@@ -122,6 +126,7 @@ impl Pty {
             sink,
             typed: VecDeque::new(),
             ended: Arc::clone(&ended),
+            printed: Arc::clone(&printed),
             calm: false,
             draining: false,
         };
@@ -129,12 +134,17 @@ impl Pty {
             std::thread::Builder::new().name("pty".into()).stack_size(512 << 10).spawn(move || reader.run())?;
         let master = Arc::new(Mutex::new(Some(master)));
         let wake = Arc::downgrade(&wake);
-        Ok(Self { screen, master, asks, wake, reader: Mutex::new(Some(thread)), ended })
+        Ok(Self { screen, master, asks, wake, reader: Mutex::new(Some(thread)), ended, printed })
     }
 
     /// Returns the screen that the session paints.
     pub fn screen(&self) -> Arc<Mutex<Screen>> {
         Arc::clone(&self.screen)
+    }
+
+    /// Returns when the session printed last, or was started, in seconds on `CLOCK_BOOTTIME`.
+    pub fn printed(&self) -> f64 {
+        f64::from_bits(self.printed.load(Ordering::Acquire))
     }
 
     /// Types into the session; never waits for it to read.
@@ -224,6 +234,7 @@ struct Reader<S> {
     sink: S,
     typed: VecDeque<u8>,
     ended: Arc<AtomicBool>,
+    printed: Arc<AtomicU64>,
     calm: bool,
     /// What is left is waited for.
     draining: bool,
@@ -414,6 +425,7 @@ impl<S: Sink> Reader<S> {
     }
 
     fn take(&mut self, bytes: &[u8]) {
+        let read_at = boottime();
         if let Some(log) = self.log.as_mut() {
             log.append(bytes);
         }
@@ -422,6 +434,8 @@ impl<S: Sink> Reader<S> {
             screen.process(bytes);
             (screen.take_replies(), screen.take_notices())
         };
+        // After the screen: whoever looks at it for that moment's sake sees what was printed.
+        self.printed.store(read_at.to_bits(), Ordering::Release);
         self.typed.extend(replies);
         self.type_in();
         for notice in notices {
@@ -476,6 +490,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_printed_is_no_older_than_what_was_typed_before() {
+        let (pty, mut slave) = start();
+        for _ in 0..50 {
+            let before = boottime();
+            io::Write::write_all(&mut slave, b"x").unwrap();
+            eventually("it is read", || (before..=boottime()).contains(&pty.printed()));
+        }
+    }
+
     /// A survivor that holds the slave may print for ever; the session is closed all the same.
     #[test]
     fn a_close_does_not_wait_for_the_end_of_the_output() {
@@ -492,6 +516,7 @@ mod tests {
             sink: Nobody,
             typed: VecDeque::new(),
             ended: Arc::default(),
+            printed: Arc::default(),
             calm: false,
             draining: false,
         };

@@ -1,6 +1,7 @@
 //! What `screen` and `resize` show and do, in a PTY and in tmux alike.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -185,6 +186,32 @@ fn a_question_asks_for_attention() {
         batch.ok(json!({"cmd": "send", "session": session, "text": "y", "keys": ["Enter"]}));
         batch.expect_output(&session, "went on");
         assert_eq!(asks(&mut batch, &session), Value::Null);
+    }
+}
+
+/// What is typed looks like a question and is none; what is asked in the same moment as it was typed is one.
+#[test]
+fn a_question_right_after_typing_asks_for_attention() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    batch.ok(json!({"cmd": "subscribe"}));
+    let ask = "echo hello; read line; printf 'Continue? [y/N] '; read answer; sleep 3600";
+    let sessions = HOSTS.map(|host| batch.launch(json!({"command": ask, "kind": "shell", "host": host})));
+    for session in &sessions {
+        batch.expect_output(session, "hello");
+        batch.ok(json!({"cmd": "send", "session": session, "text": "is it [y/N]"}));
+        batch.expect_output(session, "is it");
+    }
+    std::thread::sleep(Duration::from_secs(4));
+    let rows = batch.ok(json!({"cmd": "list"}))["sessions"].as_array().cloned().unwrap();
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["attention"].is_null()), "{rows:?}");
+    for session in &sessions {
+        batch.ok(json!({"cmd": "send", "session": session, "keys": ["Enter"]}));
+    }
+    for session in &sessions {
+        let event: Value =
+            batch.event("attention", |event| event["event"] == "attention" && event["session"] == *session);
+        assert_eq!(event["reason"], "prompt (a guess): Continue? [y/N]", "{event}");
     }
 }
 

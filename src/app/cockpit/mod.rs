@@ -153,7 +153,7 @@ impl Cockpit for Bridge {
             match &mut selected.source {
                 Source::Own | Source::Log => {}
                 Source::Tmux(view) => {
-                    self.inner.runtime.answer(session);
+                    self.inner.runtime.answer(session, &entered.bytes());
                     return view.enter(&entered);
                 }
                 Source::Remote(remote) => return remote.type_bytes(entered.bytes()),

@@ -33,6 +33,9 @@ use crate::lifecycle::tether::TmuxRecord;
 const TICK: Duration = Duration::from_secs(1);
 /// So long after the start of this run no screen is looked at for a question (seconds).
 const YOUNG_S: f64 = 2.0;
+/// The time of a file is that of the last tick of the kernel's clock, so much before the write at most (seconds; `HZ` is
+/// 100 at least).
+const TICK_S: f64 = 0.01;
 /// How long a bell waits for its session to be known, in seconds: a launch takes less.
 const EARLY_S: f64 = 60.0;
 
@@ -153,10 +156,11 @@ impl Inner {
         }
     }
 
-    /// Takes note that somebody types into a session: whatever it asked for until then is answered, and not what it
+    /// Takes note that somebody types this into a session: whatever it asked for until then is answered, and not what it
     /// asks for in return. Touches no disk.
-    pub(super) fn answer(&self, session: &Session, at: f64) {
+    pub(super) fn answer(&self, session: &Session, at: f64, typed: &[u8]) {
         let mut state = session.state();
+        state.attention.take_typed(typed);
         if state.attention.answer(at) {
             state.unsaved_answer = Some(at);
             drop(state);
@@ -165,9 +169,9 @@ impl Inner {
     }
 
     /// As [`Self::answer`], for a session whose notes nobody may have read yet, and at once on disk.
-    pub(super) fn answer_now(&self, session: &Session, at: f64) {
+    pub(super) fn answer_now(&self, session: &Session, at: f64, typed: &[u8]) {
         self.attend(session);
-        self.answer(session, at);
+        self.answer(session, at, typed);
         self.attend(session);
     }
 
@@ -233,11 +237,16 @@ impl Inner {
         Some(answered.at).filter(|at| same_boot && (0.0..=boottime()).contains(at))
     }
 
-    /// Returns when a session printed last, on `CLOCK_BOOTTIME`, by its log.
+    /// Returns when a session printed last, on `CLOCK_BOOTTIME`: in a PTY of ours exactly, else by its log, not before it
+    /// did.
     fn printed_at(&self, session: &Session) -> Option<f64> {
+        if let Some(owned) = &session.pty {
+            return Some(owned.pty.printed());
+        }
         let written = self.store.log_written(&session.id)?;
         // A clock that was set back makes it now.
-        Some(boottime() - written.elapsed().unwrap_or_default().as_secs_f64())
+        let since = written.elapsed().unwrap_or_default().as_secs_f64();
+        Some(boottime() - (since - TICK_S).max(0.0))
     }
 }
 
@@ -329,11 +338,11 @@ impl Runtime {
         asked
     }
 
-    /// Takes note that somebody types into a session. Does not wait.
-    pub fn answer(&self, session: &str) {
+    /// Takes note that somebody types this into a session. Does not wait.
+    pub fn answer(&self, session: &str, typed: &[u8]) {
         let session = self.inner.lock().by_id.get(session).cloned();
         if let Some(session) = session {
-            self.inner.answer(&session, boottime());
+            self.inner.answer(&session, boottime(), typed);
         }
     }
 }

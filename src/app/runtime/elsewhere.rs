@@ -84,9 +84,16 @@ impl Inner {
             let screen = owned.pty.screen();
             let is_bracketed =
                 typed.paste && screen.lock().unwrap_or_else(PoisonError::into_inner).modes().bracketed_paste;
-            owned.pty.write(if is_bracketed { [b"\x1b[200~", &bytes[..], b"\x1b[201~"].concat() } else { bytes });
+            if !typed.paste {
+                self.answer(&session, began, &bytes);
+            }
+            owned.pty.write(if is_bracketed {
+                [b"\x1b[200~", &bytes[..], b"\x1b[201~"].concat()
+            } else {
+                bytes.clone()
+            });
             if typed.paste {
-                self.answer_now(&session, began);
+                self.answer_now(&session, began, &bytes);
             }
         }
         Ok(Value::Null)

@@ -30,8 +30,8 @@ impl Inner {
                 let encoded = crate::pty::keys::encode(name, modes);
                 bytes.extend(encoded.ok_or_else(|| AppError::new(ErrorKind::Usage, format!("unknown key {name:?}")))?);
             }
-            owned.pty.write(bytes);
-            self.answer_now(session, began);
+            owned.pty.write(bytes.clone());
+            self.answer_now(session, began, &bytes);
             return Ok(());
         }
         let (server, pane) = self.pane_of(session)?;
@@ -41,7 +41,9 @@ impl Inner {
         if !parsed.is_empty() {
             server.send_keys(&pane.pane, &parsed).map_err(|error| tmux(&error))?;
         }
-        self.answer_now(session, began);
+        // Which bytes tmux makes of a key is its own affair; none of them is shown.
+        let keys = if parsed.is_empty() { "" } else { "\r" };
+        self.answer_now(session, began, format!("{}{keys}", text.unwrap_or_default()).as_bytes());
         Ok(())
     }
 }
@@ -51,8 +53,9 @@ impl Runtime {
     pub fn type_bytes(&self, session: &str, bytes: impl FnOnce() -> Vec<u8>) -> bool {
         let session = self.inner.lock().by_id.get(session).cloned();
         if let Some((session, owned)) = session.as_ref().and_then(|session| Some((session, session.pty.as_ref()?))) {
-            self.inner.answer(session, boottime());
-            owned.pty.write(bytes());
+            let bytes = bytes();
+            self.inner.answer(session, boottime(), &bytes);
+            owned.pty.write(bytes);
             return true;
         }
         false
@@ -72,7 +75,7 @@ impl Runtime {
         let began = boottime();
         let (server, pane) = self.inner.pane_of(&session)?;
         server.paste(&pane.pane, text).map_err(|error| tmux(&error))?;
-        self.inner.answer_now(&session, began);
+        self.inner.answer_now(&session, began, text.as_bytes());
         Ok(())
     }
 }

@@ -23,6 +23,8 @@ pub struct Sessions {
     strangers: Vec<OtherServer>,
     arrival: BTreeMap<String, u64>,
     arrivals: u64,
+    /// A session has, or had, GPU memory: a column that was there stays.
+    has_gpu: bool,
 }
 
 /// One line of the session list.
@@ -110,6 +112,11 @@ impl Sessions {
     /// Tells whether there is none.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
+    }
+
+    /// Tells whether a session has, or had, GPU memory.
+    pub fn has_gpu(&self) -> bool {
+        self.has_gpu
     }
 
     /// Returns a session by its id.
@@ -240,6 +247,7 @@ impl Sessions {
                 self.arrival.insert(row.session.clone(), self.arrivals);
             }
         }
+        self.has_gpu |= rows.iter().any(|row| row.gpu_bytes.is_some());
         self.rows = rows;
         self.sort();
         self.rows.dedup_by(|a, b| a.session == b.session);

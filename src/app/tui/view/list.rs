@@ -220,8 +220,8 @@ struct Columns {
 }
 
 impl Columns {
-    /// Gives columns in the order of their importance while enough is left for the name. Ports, GPU memory and
-    /// directories have one only where a session has some.
+    /// Gives columns in the order of their importance while enough is left for the name, whatever there is to show in
+    /// them: none moves while sessions change. GPU memory has one from when a session had some.
     fn of(model: &Model, room: u16) -> Self {
         let state = if room >= 26 {
             14
@@ -234,20 +234,16 @@ impl Columns {
         let memory = if room >= 35 { 6 } else { 0 };
         let mut left = Room(room.saturating_sub(MARKS + state + uptime + memory));
         let wide = arrangement(model.size) == Arrangement::Wide;
-        let has = |what: fn(&SessionRow) -> bool| model.sessions.rows().iter().any(what);
-        let has_gpu = has(|session| session.gpu_bytes.is_some());
-        let has_ports = has(|session| session.ports.as_ref().is_some_and(|ports| !ports.is_empty()));
-        let places: &[u16] = if has(|session| session.cwd.is_some()) { &[PLACE_LONG, PLACE] } else { &[] };
         Self {
             state,
             uptime,
             memory,
-            port: if has_ports { left.take(7, 14) } else { 0 },
-            gpu: if has_gpu { left.take(6, 14) } else { 0 },
+            port: left.take(7, 14),
+            gpu: if model.sessions.has_gpu() { left.take(6, 14) } else { 0 },
             cpu: left.take(6, 14),
-            place: places
-                .iter()
-                .map(|columns| left.take(*columns, *columns))
+            place: [PLACE_LONG, PLACE]
+                .into_iter()
+                .map(|columns| left.take(columns, columns))
                 .find(|columns| *columns > 0)
                 .unwrap_or_default(),
             spark: if wide { left.take(SPARK, 18) } else { 0 },

@@ -193,9 +193,20 @@ fn ports_and_gpu_memory_are_in_the_list() {
         for row in &mut sessions {
             row.gpu_bytes = None;
         }
-        bench.send(UiEvent::Sessions(sessions));
-        let without = line(&mut bench);
+        let mut other = Bench::empty(cols, rows);
+        other.send(UiEvent::Sessions(sessions.clone()));
+        let without = line(&mut other);
         assert!(without.contains(":8080") && without.ends_with("12%   19G"), "{without}");
+        // What was there stays, and what is there for none keeps its place: no column moves.
+        for row in &mut sessions {
+            (row.ports, row.cwd) = (Some(Vec::new()), None);
+        }
+        for (bench, before, gpu) in [(&mut bench, &with, "     –"), (&mut other, &without, "")] {
+            bench.send(UiEvent::Sessions(sessions.clone()));
+            let after = line(bench);
+            assert_eq!(after.find(" ready"), before.find(" ready"), "{after}\n{before}");
+            assert!(!after.contains(":8080") && after.ends_with(&format!("19G{gpu}")), "{after}");
+        }
     }
 }
 

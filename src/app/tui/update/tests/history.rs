@@ -54,7 +54,8 @@ fn row(bench: &Bench) -> Option<usize> {
 #[test]
 fn what_was_printed_last_is_found_however_much_is_like_it() {
     let mut bench = Bench::full(140, 40);
-    let mut printed: String = (1..=9_000).map(|n| format!("eee see error-{n}\n")).collect();
+    let lines: Vec<String> = (1..=9_000).map(|n| format!("eee see error-{n}\n")).collect();
+    let mut printed = lines.concat();
     printed.push_str("last error-here\na\nb\nc\nd\n$ ");
     look_back(&mut bench, &printed);
     bench.press("/");
@@ -84,8 +85,7 @@ fn what_was_printed_last_is_found_however_much_is_like_it() {
 #[test]
 fn typing_searches_from_where_the_search_began() {
     let mut bench = Bench::full(140, 40);
-    let rows = |n| format!("{}\n", n);
-    look_back(&mut bench, &["a1", "b2", "ab3", "a4", "x"].map(rows).concat());
+    look_back(&mut bench, "a1\nb2\nab3\na4\nx\n");
     let began = row(&bench);
     for (keys, expected) in [
         ("/ab", Some(3)),
