@@ -77,6 +77,26 @@ fn a_state_file_that_cannot_be_used_is_in_the_schema_and_in_the_text() {
 }
 
 #[test]
+fn a_task_without_a_payload_is_listed_and_what_is_no_task_is_counted() {
+    let rig = Rig::new();
+    let config = format!("[cookbook]\ndata_dir = \"{}\"\n", rig.path("data").display());
+    rig.write("home/config/cookbook-tui/config.toml", &config);
+    let task = r#"{"id": "serve-000000aa", "type": "serve", "status": "running", "name": "x", "payload": null}"#;
+    let file = rig.write("data/cookbook_state.json", &format!(r#"{{"tasks": [{task}, "what is this"]}}"#));
+    let mut batch = rig.batch();
+    let list = batch.ok(json!({"cmd": "list"}));
+    assert_eq!(list["sessions"][0]["session"], "serve-000000aa", "{list:#}");
+    let note = format!("one entry of {} is neither a task nor a preset; it stays as it is", file.display());
+    assert_eq!(list["notes"], json!([note]));
+    let checks = batch.ok(json!({"cmd": "doctor"}))["checks"].take();
+    let check = checks.as_array().unwrap().iter().find(|check| check["name"] == "Cookbook").unwrap();
+    assert_eq!(check["detail"], json!(note));
+    let ran = rig.run(&["ls"]);
+    assert_eq!((ran.code, ran.text().contains(&note)), (Some(0), true), "{ran:?}");
+    batch.finish();
+}
+
+#[test]
 fn the_subcommand_says_what_it_took_in_and_ends_with_the_code_of_its_error() {
     let rig = Rig::new();
     let nap = rig.nap();

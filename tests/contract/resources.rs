@@ -207,6 +207,26 @@ fn a_container_that_outlives_its_client_is_in_the_receipt() {
     assert_eq!(batch.finish(), Some(3));
 }
 
+/// Of a port that a shell puts in, only the arguments of the client tell.
+#[test]
+fn a_container_whose_port_is_a_variable_is_in_the_receipt() {
+    let rig = Rig::new();
+    let _daemon = Daemon::start(&rig);
+    let mut batch = batch(&rig, &[]);
+    let port = free_port();
+    let line = format!("PORT={port}; docker run -p $PORT:80 --name box image; true");
+    let request = json!({"command": line, "kind": "serve", "host": "pty", "env": {"KEEPS": "1"}});
+    let session = batch.launch(request);
+    batch.expect_output(&session, "up");
+    until("it listens", || listens(port));
+    let receipt = batch.ok(json!({"cmd": "stop", "session": session}));
+    assert_eq!(receipt["dead"], json!(null), "the client is, its work is not: {receipt}");
+    assert_eq!(receipt["still_held"][0]["port"], json!(port), "{receipt}");
+    assert!(receipt["notes"].to_string().contains("end it with `docker stop box`"), "{receipt}");
+    assert!(listens(port), "nobody of ours has ended it");
+    assert_eq!(batch.finish(), Some(3));
+}
+
 /// What has ended by itself is kept to be looked at, not to be held: ten of them take no more descriptors than none.
 #[test]
 fn what_has_ended_holds_no_descriptor() {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -25,6 +26,18 @@ pub struct State {
     pub presets: Vec<Preset>,
     /// Entries that are not shaped like tasks or presets; they stay in the file as they are.
     pub odd: usize,
+}
+
+impl State {
+    /// Says that there are entries which are not shaped like tasks or presets, where there are any.
+    pub fn oddities(&self, path: &Path) -> Option<String> {
+        let path = path.display();
+        match self.odd {
+            0 => None,
+            1 => Some(format!("one entry of {path} is neither a task nor a preset; it stays as it is")),
+            odd => Some(format!("{odd} entries of {path} are neither tasks nor presets; they stay as they are")),
+        }
+    }
 }
 
 /// A task: the name of a tmux session, and what Cookbook says of it.
@@ -226,7 +239,7 @@ impl<'de> Visitor<'de> for ListOrDictionary {
 #[derive(Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 #[derive(Default)]
-struct RawTask {
+struct RawTask<'a> {
     id: Value,
     session_id: Value,
     name: Value,
@@ -236,7 +249,9 @@ struct RawTask {
     r#type: Value,
     status: Value,
     remote_host: Value,
-    payload: RawPayload,
+    /// Some have none, or a text in its place.
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
@@ -253,7 +268,10 @@ fn text_of(values: &[&Value]) -> String {
 }
 
 fn task(raw: &str) -> Option<Task> {
-    let raw: RawTask = serde_json::from_str(raw).ok()?;
+    let raw: RawTask<'_> = serde_json::from_str(raw).ok()?;
+    // Of a list, serde would take the fields in their order.
+    let payload = raw.payload.map(RawValue::get).filter(|payload| payload.starts_with('{'));
+    let payload: RawPayload = payload.and_then(|payload| serde_json::from_str(payload).ok()).unwrap_or_default();
     let session = text_of(&[&raw.session_id, &raw.id]);
     if session.is_empty() {
         return None;
@@ -270,8 +288,8 @@ fn task(raw: &str) -> Option<Task> {
         session,
         kind,
         status: text_of(&[&raw.status]),
-        remote: text_of(&[&raw.remote_host, &raw.payload.remote_host]),
-        command: text_of(&[&raw.payload.cmd]),
+        remote: text_of(&[&raw.remote_host, &payload.remote_host]),
+        command: text_of(&[&payload.cmd]),
     })
 }
 
@@ -352,6 +370,31 @@ mod tests {
         for nothing in ["{}", r#"{"tasks": null}"#, r#" {"tasks": [], "presets": {}}"#] {
             assert_eq!(parse(nothing).unwrap(), State::default(), "{nothing}");
         }
+    }
+
+    #[test]
+    fn a_task_without_a_payload_is_one() {
+        for payload in ["null", r#""vllm serve x""#, "7", r#"["vllm serve x"]"#, "{}", r#"{"_cmd": "\ud800"}"#] {
+            let task =
+                r#"{"id":"serve-000000aa","type":"serve","status":"running","name":"x","remoteHost":"gpu1","payload":"#;
+            let text = format!(r#"{{"tasks":[{task}{payload}}}]}}"#);
+            let state = parse(&text).unwrap();
+            assert_eq!((sessions(&state), state.odd), (vec!["serve-000000aa"], 0), "{payload}");
+            let task = &state.tasks[0];
+            let seen = (task.name.as_str(), task.remote.as_str(), task.command.as_str());
+            assert_eq!(seen, ("x", "gpu1", ""), "{payload}");
+            assert!(matches!(mark_stopped(&text, "serve-000000aa"), Ok(Change::Text(_))), "{payload}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_task_is_told() {
+        let told = |text: &str| parse(text).unwrap().oddities(Path::new("/x"));
+        assert_eq!(told("{}"), None);
+        let one = "one entry of /x is neither a task nor a preset; it stays as it is";
+        assert_eq!(told(r#"{"tasks": [7]}"#).as_deref(), Some(one));
+        let more = "2 entries of /x are neither tasks nor presets; they stay as they are";
+        assert_eq!(told(r#"{"tasks": [7], "presets": [{}]}"#).as_deref(), Some(more));
     }
 
     #[test]

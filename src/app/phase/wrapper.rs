@@ -77,22 +77,8 @@ const AWAY: [&str; 12] = [
 const TAKE_LINES: [&str; 4] = ["flock", "runuser", "script", "su"];
 
 /// Commands whose words are about a program that they do not run.
-const SPEAK_OF: [&str; 14] = [
-    "cat",
-    "echo",
-    "grep",
-    "journalctl",
-    "kill",
-    "killall",
-    "ls",
-    "pgrep",
-    "pkill",
-    "printf",
-    "systemctl",
-    "tail",
-    "type",
-    "which",
-];
+const SPEAK_OF: [&str; 11] =
+    ["cat", "echo", "grep", "journalctl", "ls", "pgrep", "printf", "systemctl", "tail", "type", "which"];
 
 /// Tells whether a program runs the rest of its words. gdb(1) takes a program and its core file for words of its own.
 pub(super) fn wraps(argv: &[String]) -> bool {

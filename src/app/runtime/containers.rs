@@ -41,9 +41,9 @@ impl Inner {
     /// Looks what a stop did not bring back, beyond the ports of the members.
     pub(super) fn check_brought_back(&self, session: &Arc<Session>, had: &Had, receipt: &mut Receipt) {
         let begun = Instant::now();
-        let captured = || client_in(receipt.captured.iter().map(|row| row.command.as_str()));
+        let captured = client_in(receipt.captured.iter().map(|row| row.command.as_str()));
         let mut awaited: Vec<u16> = session.serving.get().and_then(Serving::awaited_port).into_iter().collect();
-        match had.container.clone().or_else(captured) {
+        match united(had.container.clone(), captured) {
             Some(found) => {
                 awaited.retain(|port| !found.ports.contains(port));
                 self.check_container(
@@ -61,10 +61,11 @@ impl Inner {
 
     /// Returns the container that the command of a session starts, or a member of it.
     pub(super) fn container_of(&self, session: &Session) -> Option<Container> {
-        self.told_container(session).or_else(|| {
+        let seen = {
             let state = session.state();
             client_in(state.sample.rows.values().map(|sampled| sampled.row.command.as_str()))
-        })
+        };
+        united(self.told_container(session), seen)
     }
 
     fn told_container(&self, session: &Session) -> Option<Container> {
@@ -199,6 +200,20 @@ fn client_in<'a>(mut commands: impl Iterator<Item = &'a str>) -> Option<Containe
     commands.find_map(|line| container(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()))
 }
 
+/// Puts together what a command says of its container and what the arguments of its client say: where a shell is told
+/// `-p $PORT:80`, only the latter know the port.
+fn united(told: Option<Container>, seen: Option<Container>) -> Option<Container> {
+    match (told, seen) {
+        (Some(told), Some(seen)) => {
+            let ports: BTreeSet<u16> = told.ports.iter().chain(&seen.ports).copied().collect();
+            let written = told.name.clone().filter(|name| !name.contains(['$', '`']));
+            let name = if told.engine == seen.engine { seen.name.or(written) } else { written };
+            Some(Container { ports: ports.into_iter().collect(), name, ..told })
+        }
+        (told, seen) => told.or(seen),
+    }
+}
+
 fn tends(command: Option<&str>) -> bool {
     let program = command.and_then(|command| command.split(' ').next()).unwrap_or_default();
     Path::new(program).file_name().is_some_and(|name| name == "conmon")
@@ -225,5 +240,27 @@ fn lives_on(found: &Container, has_command: bool, held: bool) -> String {
         None => format!(
             "`{client}` is a client, and its container {how}: `{engine} ps` shows it; give it a --name, and the recipe a `stop.command` such as [\"{engine}\", \"stop\", NAME]"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_line_leaves_open_its_client_knows() {
+        let of = |line: &str| client_in([line].into_iter());
+        let told = |line: &str| container(&["sh".into(), "-c".into(), line.into()]);
+        let check = |line: &str, member: &str, expected: Option<(&[u16], Option<&str>)>| {
+            let found = united(told(line), of(member)).map(|found| (found.ports, found.name));
+            assert_eq!(found, expected.map(|(ports, name)| (ports.to_vec(), name.map(str::to_owned))), "{line}");
+        };
+        let member = "docker run -p 4:80 --name a i";
+        check("P=4; N=a; docker run -p $P:80 --name $N i; true", member, Some((&[4], Some("a"))));
+        check("docker run -p 5:80 --name b i & $MORE", member, Some((&[4, 5], Some("a"))));
+        check("docker run -p 5:80 --name b i", "sleep 1", Some((&[5], Some("b"))));
+        check("P=4; docker run -p $P:80 --name $N i", "sleep 1", Some((&[], Some("$N"))));
+        check("$ENGINE run", member, Some((&[4], Some("a"))));
+        check("true", "sleep 1", None);
     }
 }

@@ -1,6 +1,7 @@
 //! `doctor`: what this host gives us to work with, each line with the way out.
 
 use std::path::Path;
+use std::sync::PoisonError;
 
 use super::Inner;
 use super::enter::own_identity;
@@ -109,16 +110,22 @@ impl Inner {
 
     fn cookbook_check(&self) -> Option<Check> {
         let cookbook = self.cookbook.as_ref()?;
-        let path = cookbook.file.path().display();
+        let path = cookbook.file.path();
         Some(match cookbook.file.load() {
-            Ok(state) if state.odd == 0 => ok("Cookbook", format!("{} tasks in {path}", state.tasks.len())),
-            Ok(state) => warn(
-                "Cookbook",
-                format!("{} entries of {path} are neither tasks nor presets; they stay as they are", state.odd),
-                "look at the file",
-            ),
+            Ok(state) => match state.oddities(path) {
+                None => ok("Cookbook", format!("{} tasks in {}", state.tasks.len(), path.display())),
+                Some(odd) => warn("Cookbook", odd, "look at the file"),
+            },
             Err(reason) => warn("Cookbook", reason, WAY_OUT),
         })
+    }
+
+    /// Returns what a list says of Cookbook's tasks below it.
+    pub(super) fn task_notes(&self) -> Vec<String> {
+        let Some(cookbook) = &self.cookbook else { return Vec::new() };
+        let problem = cookbook.problem().map(|problem| format!("Cookbook's tasks cannot be read: {problem}"));
+        let odd = || cookbook.odd.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        problem.or_else(odd).into_iter().collect()
     }
 
     fn quarantine(&self) -> Vec<crate::lifecycle::store::Quarantined> {

@@ -9,6 +9,14 @@ use crate::lifecycle::regular;
 const LENGTH_MAX: u64 = 64 << 10;
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
+/// Tells whether a command line is that of a shell which reads what a person types, or may do so.
+pub(super) fn is_shell(command: &str) -> bool {
+    let mut words = command.split_whitespace();
+    let program = words.next().unwrap_or_default().trim_start_matches('-');
+    let program = program.rsplit('/').next().unwrap_or(program);
+    (SHELLS.contains(&program) || program == "fish") && words.all(|word| word.starts_with('-') && word != "-c")
+}
+
 /// Returns the text of the shell script that a command runs, without its comments; `None` where it runs none. It is
 /// read, never run.
 pub(super) fn text_of(argv: &[String], cwd: &str) -> Option<String> {
@@ -34,6 +42,16 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn shells_that_are_typed_into() {
+        for line in ["bash", "-bash", "/bin/zsh -i", "fish", "/usr/bin/bash --norc -i"] {
+            assert!(is_shell(line), "{line}");
+        }
+        for line in ["", "vllm serve x", "bash -c x", "bash run.sh", "/opt/run.sh"] {
+            assert!(!is_shell(line), "{line}");
+        }
+    }
 
     #[test]
     fn scripts_of_shells_are_read() {

@@ -48,6 +48,8 @@ pub(super) struct Cookbook {
     idle: Mutex<Vec<Idle>>,
     /// Why its file could not be used at the last look; what is known of the tasks is of the look before.
     problem: Mutex<Option<String>>,
+    /// What it holds that is no task and no preset, in words.
+    pub(super) odd: Mutex<Option<String>>,
 }
 
 /// A task without processes that could be looked at.
@@ -102,11 +104,11 @@ impl Cookbook {
     pub(super) fn of(config: &CookbookConfig) -> Option<Self> {
         let file = StateFile::of(config.data_dir.as_deref()?);
         let problem = Mutex::new(config.problem.clone());
-        Some(Self { file, looked: Mutex::default(), idle: Mutex::default(), problem })
+        Some(Self { file, looked: Mutex::default(), idle: Mutex::default(), problem, odd: Mutex::default() })
     }
 
     /// Returns why its file cannot be used, with the way out.
-    fn problem(&self) -> Option<String> {
+    pub(super) fn problem(&self) -> Option<String> {
         let problem = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         problem.as_ref().map(|reason| format!("{reason}; {WAY_OUT}"))
     }
@@ -148,6 +150,8 @@ impl Inner {
         let is_news = cookbook.take_note(found.as_ref().err().map(String::as_str));
         match found {
             Ok(state) => {
+                let odd = state.oddities(cookbook.file.path());
+                *cookbook.odd.lock().unwrap_or_else(PoisonError::into_inner) = odd;
                 self.offer(state.presets);
                 let (servers, problem) = self.all_tmux();
                 let ids: Vec<String> = state.tasks.iter().map(id_of).collect();
@@ -179,12 +183,6 @@ impl Inner {
     /// Returns why Cookbook's tasks cannot be read, with the way out.
     fn task_problem(&self) -> Option<String> {
         self.cookbook.as_ref().and_then(Cookbook::problem)
-    }
-
-    /// Returns what a list says of Cookbook's tasks below it.
-    pub(super) fn task_notes(&self) -> Vec<String> {
-        let told = |problem| format!("Cookbook's tasks cannot be read: {problem}");
-        self.task_problem().map(told).into_iter().collect()
     }
 
     /// Returns what the row of a task says while nobody can read the file again.
