@@ -160,7 +160,7 @@ fn tasks_are_listed_and_one_is_stopped_with_all_of_its_processes() {
     assert!(!secrets.contains("sk-abc") && !secrets.contains("hf_abc"));
 }
 
-/// What Cookbook knows as running may load, be ready, or have failed for a reason.
+/// What Cookbook knows as running may load, be ready, or have failed for a reason: in the middle of a bar, and long ago.
 #[test]
 fn the_server_of_a_task_is_followed_as_one_of_ours() {
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
@@ -178,8 +178,8 @@ class Answer(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(('127.0.0.1', {port}), Answer).serve_forever()"
     ));
     kitchen.session("serve-0000000a", &format!("exec {} -I {server}", python()));
-    let said = "echo 'error: invalid argument: --bogus-flag'; echo '=== Process exited with code 1 ==='";
-    kitchen.session("serve-0000000b", &format!("{said}; log shell; exec sleep $NAP"));
+    let said = "echo 'error: invalid argument: --bogus-flag'; printf '75%%'; echo '=== Process exited with code 1 ==='";
+    kitchen.session("serve-0000000b", &format!("{said}; seq 400; log shell; exec bash --norc -i"));
     kitchen.world.ledger.await_roles(&["root", "shell"]);
     let mut batch = kitchen.world.batch();
     assert_eq!(batch.row("serve-0000000a")["phase"], "starting");

@@ -9,12 +9,11 @@ use crate::lifecycle::regular;
 const LENGTH_MAX: u64 = 64 << 10;
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "ksh"];
 
-/// Tells whether a command line is that of a shell which reads what a person types, or may do so.
+/// Tells whether a command line is that of a shell, whatever it was told.
 pub(super) fn is_shell(command: &str) -> bool {
-    let mut words = command.split_whitespace();
-    let program = words.next().unwrap_or_default().trim_start_matches('-');
+    let program = command.split_whitespace().next().unwrap_or_default().trim_start_matches('-');
     let program = program.rsplit('/').next().unwrap_or(program);
-    (SHELLS.contains(&program) || program == "fish") && words.all(|word| word.starts_with('-') && word != "-c")
+    SHELLS.contains(&program) || program == "fish"
 }
 
 /// Returns the text of the shell script that a command runs, without its comments; `None` where it runs none. It is
@@ -44,11 +43,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shells_that_are_typed_into() {
-        for line in ["bash", "-bash", "/bin/zsh -i", "fish", "/usr/bin/bash --norc -i"] {
+    fn shells_are_told_by_their_program() {
+        for line in ["bash", "-bash", "/bin/zsh -i", "fish", "/usr/bin/bash --norc -i", "bash /tmp/run.sh"] {
             assert!(is_shell(line), "{line}");
         }
-        for line in ["", "vllm serve x", "bash -c x", "bash run.sh", "/opt/run.sh"] {
+        for line in ["", "vllm serve x", "/opt/run.sh", "python3 bash"] {
             assert!(!is_shell(line), "{line}");
         }
     }
