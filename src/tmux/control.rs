@@ -48,6 +48,7 @@ pub struct Client {
     stdin: Option<ChildStdin>,
     child: Option<Child>,
     pending: VecDeque<u8>,
+    said: u64,
 }
 
 /// The listening half of a client.
@@ -93,7 +94,7 @@ pub fn attach(
     let mut child = start(&by_relay.spec(argv), End::Pipe, End::Pipe, End::Null).map_err(TmuxError::Io)?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     // From here on the child is ended whatever happens.
-    let client = Client { stdin, child: Some(child), pending: VecDeque::new() };
+    let client = Client { stdin, child: Some(child), pending: VecDeque::new(), said: 0 };
     let socket = server.socket_path();
     let relay = move || {
         // The client says the same by its end.
@@ -157,6 +158,17 @@ impl Client {
         self.say("detach-client\n")
     }
 
+    /// Returns how many commands it was given. Each of them is answered by one [`Notification::Reply`]; one more tells whether
+    /// the client was attached, and comes first only where nothing was asked before it.
+    pub const fn said(&self) -> u64 {
+        self.said
+    }
+
+    /// Tells whether the client has ended. Its [`Ear`] need not hear of that: the server writes to the same pipe.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.as_mut().is_none_or(|child| !matches!(child.try_wait(), Ok(None)))
+    }
+
     /// Hands on what is pending, as far as it is taken without waiting; returns how many bytes are left.
     ///
     /// # Errors
@@ -181,6 +193,7 @@ impl Client {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         self.pending.extend(commands.as_bytes());
+        self.said += commands.bytes().map(|byte| u64::from(byte == b'\n')).sum::<u64>();
         self.flush().map(drop)
     }
 }

@@ -10,14 +10,14 @@ use super::{Terminal, ends};
 
 impl Terminal {
     /// Asks the server whose sessions the screen shows.
-    fn theirs(&self, arguments: &[&str]) -> Output {
+    pub(super) fn theirs(&self, arguments: &[&str]) -> Output {
         let mut tmux = Command::new("tmux");
         tmux.args(["-u", "-L", &format!("{}o", self.socket)]).args(arguments);
         tmux.env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color").env_remove("TMUX").output().unwrap()
     }
 
     #[track_caller]
-    fn ask(&self, arguments: &[&str]) -> String {
+    pub(super) fn ask(&self, arguments: &[&str]) -> String {
         let output = self.theirs(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -26,7 +26,7 @@ impl Terminal {
 
 impl Terminal {
     /// Makes a session of somebody else's, adopts it, and returns a pidfd of what runs in it.
-    fn adopt(&self) -> OwnedFd {
+    pub(super) fn adopt(&self) -> OwnedFd {
         let shell = "env PS1=theirs-in-it: SHELL=/bin/sh sh";
         self.ask(&["-f", "/dev/null", "new-session", "-d", "-s", "main", "-x", "61", "-y", "17", shell]);
         let pid: i32 = self.ask(&["list-panes", "-t", "=main:", "-F", "#{pane_pid}"]).parse().unwrap();
@@ -40,7 +40,7 @@ impl Terminal {
     }
 
     /// Returns the sizes and the options of what was adopted.
-    fn shape(&self) -> (String, Vec<String>) {
+    pub(super) fn shape(&self) -> (String, Vec<String>) {
         let windows =
             ["list-windows", "-t=main:", "-F", "#{window_id} #{window_width}x#{window_height} #{window_layout}"];
         let options = [["show-options", "-g"], ["show-options", "-t=main:"], ["show-options", "-wt=main:"]];

@@ -28,7 +28,7 @@ fn await_size(terminal: &Terminal, what: &str, is: impl Fn((u16, u16)) -> bool) 
 }
 
 /// Starts a session in tmux, and waits until it runs.
-fn start_in_tmux(terminal: &Terminal, line: &str) {
+pub(super) fn start_in_tmux(terminal: &Terminal, line: &str) {
     terminal.start_in_tmux(line);
     terminal.await_that("a running session", |text| text.contains("running"));
 }
@@ -64,7 +64,7 @@ fn the_window_is_the_screens_again_when_a_person_has_left() {
 }
 
 /// Returns the clients of the sessions' own server.
-fn clients(terminal: &Terminal) -> Vec<Pid> {
+pub(super) fn clients(terminal: &Terminal) -> Vec<Pid> {
     let own = format!("{}o", terminal.socket);
     let listed = Command::new("tmux").args(["-L", &own, "list-clients", "-F", "#{client_pid}"]).output().unwrap();
     let text = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -101,7 +101,7 @@ fn a_killed_screen_leaves_no_client_behind() {
     }
 }
 
-fn hold(pid: Pid) -> OwnedFd {
+pub(super) fn hold(pid: Pid) -> OwnedFd {
     pidfd_open(pid, PidfdFlags::empty()).unwrap()
 }
 

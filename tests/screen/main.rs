@@ -10,6 +10,7 @@ mod attach;
 mod attention;
 mod autostart;
 mod clipboard;
+mod cut;
 mod demo;
 mod finding;
 mod form;

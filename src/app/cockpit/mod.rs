@@ -4,6 +4,7 @@
 //! No method waits: the loop of the screen calls them between two frames.
 
 mod capture;
+mod link;
 mod remote;
 mod view;
 
@@ -26,7 +27,7 @@ use super::tui::{Cockpit, Entered, Memory, Ticket, UiEvent, desktop};
 use crate::lifecycle::spawn::{Spec, run};
 use crate::pty::screen::{HistoryLimit, Screen, Size};
 use remote::{Heard, Remote};
-use view::TmuxView;
+use view::{Seen, Subject, TmuxView};
 
 /// Time between two looks at the rows.
 const TICK: Duration = Duration::from_secs(1);
@@ -305,18 +306,24 @@ impl Inner {
             let screen = Arc::new(Mutex::new(Screen::new(size, HistoryLimit::default())));
             let events = self.events.clone();
             let (runtime, rings) = (self.runtime.clone(), session.to_owned());
-            let changed = move |rang: bool| {
-                if rang {
-                    runtime.ring(&rings);
-                }
-                events.send(UiEvent::ScreenChanged).ok();
-            };
-            let view =
-                match TmuxView::attach((&server, self.runtime.runtime_dir()), &pane, Arc::clone(&screen), changed) {
-                    Ok(view) => view,
-                    Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),
+            let tell = move |seen| {
+                let event = match seen {
+                    Seen::Changed { rang } => {
+                        if rang {
+                            runtime.ring(&rings);
+                        }
+                        UiEvent::ScreenChanged
+                    }
+                    Seen::Trouble(said) => UiEvent::Note(said),
                 };
+                events.send(event).ok();
+            };
             let keeps_size = self.runtime.is_guest(session);
+            let subject = Subject { runtime: self.runtime.clone(), session: session.to_owned(), keeps_size };
+            let view = match TmuxView::attach(subject, (&server, &pane), Arc::clone(&screen), tell) {
+                Ok(view) => view,
+                Err(error) => return self.tell(UiEvent::Note(format!("{session} cannot be watched: {error}"))),
+            };
             Selected { session: session.to_owned(), screen, source: Source::Tmux(view), keeps_size }
         };
         self.install(selected, turn);
@@ -369,13 +376,16 @@ impl Inner {
 /// Makes one of bytes that follow each other.
 fn joined(entered: impl Iterator<Item = Entered>) -> Vec<Entered> {
     let mut all = Vec::new();
-    for one in entered {
-        match (all.last_mut(), one) {
-            (Some(Entered::Bytes(bytes)), Entered::Bytes(more)) => bytes.extend(more),
-            (_, one) => all.push(one),
-        }
-    }
+    entered.for_each(|one| append(&mut all, one));
     all
+}
+
+/// Appends what was entered last.
+fn append(all: &mut Vec<Entered>, last: Entered) {
+    match (all.last_mut(), last) {
+        (Some(Entered::Bytes(bytes)), Entered::Bytes(more)) => bytes.extend(more),
+        (_, last) => all.push(last),
+    }
 }
 
 fn forward_events(inner: &Arc<Inner>) {

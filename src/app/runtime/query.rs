@@ -22,7 +22,7 @@ use crate::lifecycle::journal::Entries;
 use crate::lifecycle::leaf::containment;
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::rows::{LEFT_THE_TREE, bystander, lookalikes, marked, row};
-use crate::lifecycle::tether::is_session_id;
+use crate::lifecycle::tether::{TmuxRecord, is_session_id};
 use crate::lifecycle::tree::Fate;
 use crate::lifecycle::verdict::VerdictKind;
 use crate::pty::screen::{Screen, Size};
@@ -275,13 +275,17 @@ impl Inner {
                 format!("the terminal of {} is gone with its owner", session.id),
             ));
         };
-        let rows = panes(self, record)
+        let found = self
+            .first_pane(record)
             .map_err(|reason| AppError::new(ErrorKind::Tmux, format!("{}: {reason}", session.id)))?;
+        found.ok_or_else(|| AppError::new(ErrorKind::Failed, format!("the tmux session of {} is gone", session.id)))
+    }
+
+    /// Returns the pane on record, or the first one of its session; none where the session is gone.
+    fn first_pane(&self, record: &TmuxRecord) -> Result<Option<(Server, PaneRow)>, String> {
+        let rows = panes(self, record)?;
         let first = rows.iter().position(|row| row.pane.to_string() == record.pane_id).unwrap_or(0);
-        let row = rows.into_iter().nth(first);
-        let row =
-            row.ok_or_else(|| AppError::new(ErrorKind::Failed, format!("the tmux session of {} is gone", session.id)))?;
-        Ok((server_of(self, record), row))
+        Ok(rows.into_iter().nth(first).map(|row| (server_of(self, record), row)))
     }
 
     pub(super) fn resize(&self, reference: &str, rows: u16, cols: u16) -> Result<(), AppError> {
@@ -466,6 +470,14 @@ impl super::Runtime {
     pub fn pane(&self, session: &str) -> Option<(Server, PaneRow)> {
         let session = self.inner.lock().by_id.get(session).cloned()?;
         self.inner.pane_of(&session).ok()
+    }
+
+    /// Looks for the pane of a session that was seen in tmux before; none where the session has ended. An error says that
+    /// nobody could look.
+    pub fn seek_pane(&self, session: &str) -> Result<Option<(Server, PaneRow)>, String> {
+        let session = self.inner.lock().by_id.get(session).cloned();
+        let record = session.and_then(|session| session.tether().tmux.clone());
+        record.map_or(Ok(None), |record| self.inner.first_pane(&record))
     }
 
     /// Returns where our sockets are.
