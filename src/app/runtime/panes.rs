@@ -76,14 +76,8 @@ impl Inner {
                 let key = (record.socket.clone(), record.server.pid);
                 servers.entry(key).or_insert_with(|| lasting_trouble(self, &record, LEAVING)).clone()
             });
-            let changed = {
-                let mut state = session.state();
-                let before = std::mem::replace(&mut state.trouble, trouble);
-                before != state.trouble
-            };
-            if changed {
-                self.tell_phase(session);
-            }
+            // Told with the next look at the session.
+            session.state().trouble = trouble;
         }
     }
 

@@ -376,7 +376,7 @@ fn files_beside_the_model_with_a_log_and_without() {
     case.check(Cause::MissingFile, "its model file \"elsewhere.gguf\" is not there", None);
     // A model that is at fault itself comes first.
     (case.found, case.file) = (None, File::Faulty(Fault::Truncated));
-    case.beside[1].1 = File::Faulty(Fault::Magic(*b"GGXX"));
+    case.beside[0].1 = File::Faulty(Fault::Magic(*b"GGXX"));
     case.check(Cause::BadFile, "its model file \"a.gguf\" is broken: it is shorter than its header says", None);
     (case.file, case.beside) =
         (whole(), vec![(adapter, File::Faulty(Fault::OtherKind("no LoRA adapter"))), (draft, whole())]);
