@@ -55,12 +55,30 @@ impl Terminal {
     }
 }
 
-#[test]
-fn the_screen_goes_on_whatever_becomes_of_its_client() {
+/// A screen that watches a session which prints.
+fn watching_ticks() -> Terminal {
     let terminal = Terminal::new(140, 40);
     terminal.start();
     start_in_tmux(&terminal, TICKS);
     terminal.await_text("tick-3");
+    terminal
+}
+
+/// A screen that types into a session which gives all back.
+fn typing_to_cat() -> Terminal {
+    let terminal = Terminal::new(140, 40);
+    terminal.start();
+    start_in_tmux(&terminal, "exec cat");
+    terminal.key("Enter");
+    terminal.await_text("TYPING");
+    terminal.line("before");
+    terminal.await_in_pane("before\nbefore");
+    terminal
+}
+
+#[test]
+fn the_screen_goes_on_whatever_becomes_of_its_client() {
+    let terminal = watching_ticks();
     let (session, first) = (terminal.session(), hold(terminal.await_client()));
     terminal.ask(&["detach-client", "-s", &session]);
     assert!(ends(&first));
@@ -90,13 +108,7 @@ fn the_screen_goes_on_whatever_becomes_of_its_client() {
 
 #[test]
 fn what_is_typed_when_the_client_is_taken_arrives() {
-    let terminal = Terminal::new(140, 40);
-    terminal.start();
-    start_in_tmux(&terminal, "exec cat");
-    terminal.key("Enter");
-    terminal.await_text("TYPING");
-    terminal.line("before");
-    terminal.await_in_pane("before\nbefore");
+    let terminal = typing_to_cat();
     for (word, taken) in [("first", "detached"), ("second", "killed")] {
         let pid = terminal.await_client();
         let client = hold(pid);
@@ -122,13 +134,7 @@ fn what_is_typed_when_the_client_is_taken_arrives() {
 /// Somebody detaches it as soon as it comes: it is said, it costs little, and what was typed comes in its order.
 #[test]
 fn a_client_that_is_taken_again_and_again_comes_less_often() {
-    let terminal = Terminal::new(140, 40);
-    terminal.start();
-    start_in_tmux(&terminal, "exec cat");
-    terminal.key("Enter");
-    terminal.await_text("TYPING");
-    terminal.line("before");
-    terminal.await_in_pane("before\nbefore");
+    let terminal = typing_to_cat();
     let mut seen = BTreeSet::new();
     let begin = Instant::now();
     let mut is_said = false;
@@ -154,10 +160,7 @@ fn a_client_that_is_taken_again_and_again_comes_less_often() {
 /// A server that cannot be reached is no end of its session.
 #[test]
 fn a_screen_that_cannot_be_attached_again_says_why() {
-    let terminal = Terminal::new(140, 40);
-    terminal.start();
-    start_in_tmux(&terminal, TICKS);
-    terminal.await_text("tick-3");
+    let terminal = watching_ticks();
     let client = hold(terminal.await_client());
     let socket = PathBuf::from(terminal.ask(&["display-message", "-p", "#{socket_path}"]));
     let aside = socket.with_extension("aside");
@@ -170,10 +173,7 @@ fn a_screen_that_cannot_be_attached_again_says_why() {
 
 #[test]
 fn the_end_of_a_session_is_no_loss() {
-    let terminal = Terminal::new(140, 40);
-    terminal.start();
-    start_in_tmux(&terminal, TICKS);
-    terminal.await_text("tick-3");
+    let terminal = watching_ticks();
     terminal.ask(&["kill-session", "-t", &format!("={}", terminal.session())]);
     terminal.await_that("its end", |text| !text.contains("running"));
     std::thread::sleep(Duration::from_secs(4));

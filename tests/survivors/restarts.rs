@@ -137,16 +137,20 @@ fn a_stop_is_no_failure(host: Host) {
     assert_stays_ended(&world, &session, 1);
 }
 
+/// Has a run fail of which a pause of eight seconds follows.
+fn pause(world: &World, batch: &mut Batch, session: &Session) {
+    after_restarts(world, session, 3);
+    fail(world);
+    batch.await_event("of an end", |event| event["event"] == "exited");
+}
+
 fn a_stop_in_the_pause(host: Host) {
     let world = World::new();
     failing(&world, "exit 3");
     let mut batch = world.batch();
     let session = world.launch_recipe(&mut batch, "failing", host);
     world.ledger.await_roles(&["run1", "daemon", "deep"]);
-    // A pause of eight seconds.
-    after_restarts(&world, &session, 3);
-    fail(&world);
-    batch.await_event("of an end", |event| event["event"] == "exited");
+    pause(&world, &mut batch, &session);
     let row = row(&world, &session);
     assert_eq!(row["phase"], "starting", "{row}");
     assert!(row["detail"].as_str().unwrap().starts_with("exit status 3; restart 4 of 8 in "), "{row}");
@@ -165,10 +169,7 @@ fn a_ceiling_ends_it(host: Host) {
         let session = world.launch_recipe(&mut batch, "failing", host);
         world.ledger.await_roles(&["run1", "daemon", "deep"]);
         if pauses {
-            // A pause of eight seconds.
-            after_restarts(&world, &session, 3);
-            fail(&world);
-            batch.await_event("of an end", |event| event["event"] == "exited");
+            pause(&world, &mut batch, &session);
         }
         let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
         batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 1 }));
@@ -193,9 +194,7 @@ fn both_are_killed_in_the_pause(host: Host) {
     let mut batch = world.batch();
     let session = world.launch_recipe(&mut batch, "failing", host);
     world.ledger.await_roles(&["run1", "daemon", "deep"]);
-    after_restarts(&world, &session, 3);
-    fail(&world);
-    batch.await_event("of an end", |event| event["event"] == "exited");
+    pause(&world, &mut batch, &session);
     world.ledger.await_empty();
     eventually("the failed run is emptied", || {
         let record = world.tether(&session.id).unwrap();

@@ -56,8 +56,8 @@ pub fn beside(words: &[String]) -> Vec<Beside> {
             "-mm" | "--mmproj" => (Part::Projector, false),
             _ => continue,
         };
-        let names = value.split(',').filter(|_| is_list).chain((!is_list).then_some(value.as_str()));
-        all.extend(names.map(|name| {
+        let names = if is_list { value.split(',').collect() } else { vec![value.as_str()] };
+        all.extend(names.into_iter().map(|name| {
             // FNAME:SCALE
             let scaled = name.rsplit_once(':').filter(|(_, scale)| is_list && scale.parse::<f64>().is_ok());
             let name = scaled.map_or(name, |(name, _)| name).to_owned();

@@ -39,7 +39,7 @@ mod suggest;
 mod words;
 mod wrapper;
 
-pub use beside::{Beside, beside};
+pub use beside::{Beside, Part, beside};
 pub use clue::{Cause, Clue, Says, Table};
 pub use container::{Container, container};
 pub use detect::{Detector, Found, Seen};

@@ -14,7 +14,7 @@ use super::serving::Serving;
 use super::session::Session;
 use crate::app::contract::{CommandLine, HostKind, Phase};
 use crate::app::phase::{
-    Beside, Evidence, Fault, File, Gguf, Holder, Served, Server, beside, diagnose, read_gguf, stays, told,
+    Beside, Evidence, Fault, File, Gguf, Holder, Part, Served, Server, beside, diagnose, read_gguf, stays, told,
 };
 use crate::lifecycle::clock::wall;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_at, owner_of_port};
@@ -192,10 +192,8 @@ pub(super) fn model_file(served: &Served, cwd: Option<&Path>) -> File {
     let Some(model) = served.model.as_deref().filter(|_| served.model_is_file) else {
         return File::Unknown;
     };
-    let is_model = |gguf: &Gguf| match gguf.kind.as_deref() {
-        Some("adapter") => Err(Fault::OtherKind("an adapter, no model")),
-        Some(_) | None => Ok(()),
-    };
+    // What a draft model can be a model can.
+    let is_model = |gguf: &Gguf| Part::Draft.judge(gguf);
     let is_gguf = |path: &Path| {
         served.server == Server::LlamaServer || (served.server == Server::LlamaCppPython && path.is_file())
     };

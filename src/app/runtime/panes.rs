@@ -71,7 +71,7 @@ impl Inner {
     pub(super) fn look_at_servers(&self, sessions: &[Arc<Session>]) {
         let mut servers = BTreeMap::new();
         for session in sessions {
-            let record = session.tether().tmux.filter(|_| !session.has_ended());
+            let record = if session.has_ended() { None } else { session.state().tether.tmux.clone() };
             let trouble = record.and_then(|record| {
                 let key = (record.socket.clone(), record.server.pid);
                 servers.entry(key).or_insert_with(|| lasting_trouble(self, &record, LEAVING)).clone()

@@ -106,10 +106,12 @@ impl Inner {
         }
         session.reap();
         // Most often its workload is where it was, and nobody is asked twice.
-        let tree = Followed::capture(tether.scope(panes.clone()), guard.clone(), &self.inspector);
-        if tree.holds(&tether.workload.identity) {
-            self.renew_ceiling(session);
-            return self.follow_tree(session, tree, VerdictKind::Owned);
+        if !matches!(session.state().sample.workload, Some(VerdictKind::Gone | VerdictKind::Foreign)) {
+            let tree = Followed::capture(tether.scope(panes.clone()), guard.clone(), &self.inspector);
+            if tree.holds(&tether.workload.identity) {
+                self.renew_ceiling(session);
+                return self.follow_tree(session, tree, VerdictKind::Owned);
+            }
         }
         let mut workload = verify(&tether.workload.identity, &self.inspector).kind;
         if matches!(workload, VerdictKind::Gone | VerdictKind::Foreign) && tether.restarts.is_some() {
