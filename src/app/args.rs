@@ -24,11 +24,13 @@ pub use launch::{Launch, Save};
 #[derive(Debug, Parser)]
 #[command(name = "cookbook-tui", version, max_term_width = 100)]
 pub struct Args {
-    /// Use this configuration instead of the user's and the directory's (it is trusted)
-    #[arg(long, global = true, value_name = "FILE", env = VARIABLES[0])]
+    #[expect(clippy::doc_markdown, reason = "it is shown as it is written")]
+    /// Use this configuration instead of the user's and the directory's (it is trusted) [variable: COOKBOOK_TUI_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Keep records, logs and trust here
-    #[arg(long, global = true, value_name = "DIR", env = VARIABLES[1])]
+    #[expect(clippy::doc_markdown, reason = "it is shown as it is written")]
+    /// Keep records, logs and trust here [variable: COOKBOOK_TUI_STATE_DIR]
+    #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
     /// Name of our tmux server's socket [default: cookbook]
     #[arg(long, global = true, value_name = "NAME")]
@@ -55,9 +57,6 @@ pub struct Args {
     #[command(subcommand)]
     pub action: Option<Action>,
 }
-
-/// Variables that stand in for an option.
-const VARIABLES: [&str; 2] = ["COOKBOOK_TUI_CONFIG", "COOKBOOK_TUI_STATE_DIR"];
 
 /// A line of the plain mode.
 #[derive(Debug, Parser)]

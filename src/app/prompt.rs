@@ -78,6 +78,34 @@ impl Typed {
     }
 }
 
+/// Tells whether bytes, as a terminal sends them, say no more than where the pointer is and how the wheel turns, or that a
+/// button is let go: nobody has answered anything by that.
+pub fn only_points(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let mut rest = text.as_ref();
+    while let Some((button, released, next)) = report(rest) {
+        // Bits of xterm's mouse reports: 32 is motion, 64 the wheel.
+        if !released && button & (32 | 64) == 0 {
+            return false;
+        }
+        rest = next;
+    }
+    rest.is_empty()
+}
+
+/// Reads a report of the mouse from the start of a text: the button with its bits, whether it is let go, and what follows.
+fn report(text: &str) -> Option<(u32, bool, &str)> {
+    if let Some(report) = text.strip_prefix("\x1b[<") {
+        let end = report.find(['M', 'm'])?;
+        let button = report[..end].split(';').next()?.parse().ok()?;
+        return Some((button, report[end..].starts_with('m'), &report[end + 1..]));
+    }
+    let mut coded = text.strip_prefix("\x1b[M")?.chars();
+    let button = u32::from(coded.next()?).checked_sub(32)?;
+    let _place = (coded.next()?, coded.next()?);
+    Some((button, button & 3 == 3 && button & (32 | 64) == 0, coded.as_str()))
+}
+
 fn table() -> &'static [Prompt] {
     static PROMPTS: OnceLock<Vec<Prompt>> = OnceLock::new();
     PROMPTS.get_or_init(|| TABLE.lines().filter(|row| !row.starts_with('#')).filter_map(parse).collect())
@@ -171,6 +199,30 @@ mod tests {
         let mut secret = Typed::default();
         secret.take(b"hunter2");
         assert!(!format!("{secret:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn a_pointer_that_moves_answers_nothing() {
+        for (bytes, expected) in [
+            ("\x1b[<64;10;5M", true),
+            ("\x1b[<65;10;5M\x1b[<35;11;5M", true),
+            ("\x1b[<51;11;5M", true),
+            ("\x1b[<0;10;5m", true),
+            ("\x1b[M`!!", true),
+            ("\x1b[MC!!\x1b[M#!!", true),
+            ("", true),
+            ("\x1b[<0;10;5M", false),
+            ("\x1b[<64;10;5M\x1b[<2;10;5M", false),
+            ("\x1b[M !!", false),
+            ("\x1b[<64;10;5My", false),
+            ("\x1b[<64;10;5", false),
+            ("\x1b[M`", false),
+            ("\x1b[<;M", false),
+            ("\x1b[A", false),
+            ("y", false),
+        ] {
+            assert_eq!(only_points(bytes.as_bytes()), expected, "{bytes:?}");
+        }
     }
 
     #[test]

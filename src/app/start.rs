@@ -35,6 +35,7 @@ use crate::tmux::{Server, SocketRef};
 
 /// Runs the program with these arguments (the first is its name) and returns its exit status.
 pub fn run(mut arguments: Vec<OsString>) -> u8 {
+    survive_limits();
     // The stages of a launch come before anything else is set up: they are small and must not fail.
     if let Some(status) = warden::dispatch(arguments.get(1..).unwrap_or_default()) {
         return status;
@@ -391,6 +392,12 @@ fn hear_signals() {
         ours.add(signal);
     }
     ours.thread_unblock().ok();
+}
+
+/// Where a file may not grow (`RLIMIT_FSIZE`), writing to it is an error like a full disk, and not our end. A caught signal is
+/// the default again in whoever we start (signal(7)).
+fn survive_limits() {
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default()).ok();
 }
 
 /// An inherited `SIG_IGN` of CHLD would reap our children behind our back.

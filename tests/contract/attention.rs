@@ -75,8 +75,11 @@ fn an_agent_says_how_it_is() {
             assert_eq!(said, (&json!("waiting"), &json!("may I run make?"), &json!(true), &json!(false)), "{host}");
             assert!((0.0..30.0).contains(&attention["since_s"].as_f64().unwrap()), "{attention}");
         }
+        // A wheel that turns over it is no answer.
+        batch.ok(json!({"cmd": "send", "session": session, "text": "\u{1b}[<64;1;1M"}));
+        assert_eq!(attention(&mut batch, &session)["state"], "waiting", "{host}");
         // Somebody types: it is answered, here and for everybody; what is asked in return is not.
-        tell(&mut batch, &session, "true");
+        tell(&mut batch, &session, "\u{15}true");
         assert_eq!(attention(&mut batch, &session), Value::Null, "{host}");
         assert_eq!(seen_elsewhere(&rig, &session), Value::Null, "{host}");
         tell(

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -121,6 +122,35 @@ fn a_full_disk_at_every_save() {
         bystanders.assert_untouched();
     }
     assert!(failed.iter().all(|times| (1..8).contains(times)), "each kind of write failed and did not: {failed:?}");
+}
+
+/// Files that may not grow (`ulimit -f`) are as a full disk: what is refused is said, and nobody is ended by SIGXFSZ.
+#[test]
+fn files_that_may_not_grow() {
+    let world = World::new();
+    let mut bystanders = world.bystanders(&["sleep", &world.nap], None);
+    let mut batch = world.batch();
+    let script = world.shell("leaf root");
+    let launch = json!({ "cmd": "launch", "command": ["bash", script], "kind": "serve", "host": "pty" });
+    let session = batch.ok(launch.clone())["session"].as_str().unwrap().to_owned();
+    world.ledger.await_roles(&["root"]);
+    let manager = i32::try_from(batch.child.id()).unwrap();
+    let limit = |size: &str| {
+        for pid in world.stages().into_iter().chain([manager]) {
+            let set = Command::new("prlimit").args(["--pid", &pid.to_string(), &format!("--fsize={size}:")]).status();
+            assert!(set.unwrap().success());
+        }
+    };
+    limit("0");
+    let refused = batch.error(json!({ "cmd": "extend", "session": session, "ceiling_s": 5000 }));
+    assert!(refused["message"].as_str().unwrap().contains("File too large"), "{refused}");
+    batch.error(launch);
+    let receipt = batch.stop(&session);
+    assert_eq!(receipt["dead"], true, "a stop is a stop: {receipt:#}");
+    assert!(world.ledger.alive().is_empty());
+    bystanders.assert_untouched();
+    limit("unlimited");
+    assert_eq!(batch.finish().code(), Some(1), "some of it was refused; nobody was ended by a signal");
 }
 
 /// Returns another manager on the same small disk.

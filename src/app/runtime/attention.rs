@@ -159,6 +159,9 @@ impl Inner {
     /// Takes note that somebody types this into a session: whatever it asked for until then is answered, and not what it
     /// asks for in return. Touches no disk.
     pub(super) fn answer(&self, session: &Session, at: f64, typed: &[u8]) {
+        if prompt::only_points(typed) {
+            return;
+        }
         let mut state = session.state();
         state.attention.take_typed(typed);
         if state.attention.answer(at) {

@@ -382,6 +382,7 @@ fn csi_action(last: u8, parameters: &[u8]) -> Action {
             3 => Action::ClearHistory,
             _ => Action::None,
         },
+        (false, b'A' | b'B') => Action::LastColumn,
         (false, b'@') => Action::Shift(Shift::InsertCells, first.max(1)),
         (false, b'P') => Action::Shift(Shift::DeleteCells, first.max(1)),
         (false, b'L') => Action::Shift(Shift::InsertLines, first.max(1)),

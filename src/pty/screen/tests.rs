@@ -68,6 +68,19 @@ fn a_selector_that_comes_late_does_not_widen_the_last_column() {
     assert_eq!(screen.lines(), ["   y", "abcx"]);
 }
 
+/// As in tmux.
+#[test]
+fn a_row_up_or_down_nothing_waits_to_wrap() {
+    for (sequence, expected) in [
+        ("\x1b[A", ["   z", "abcd", ""]),
+        ("\x1b[B", ["", "abcd", "   z"]),
+        ("\x1b[C", ["", "abcz", ""]),
+        ("\x1b[m", ["", "abcd", "z"]),
+    ] {
+        assert_eq!(fed(3, 4, format!("\x1b[2Habcd{sequence}z")).lines(), expected, "{sequence:?}");
+    }
+}
+
 #[test]
 fn bidi_controls_are_not_shown() {
     let screen = fed(1, 20, "a\u{202e}b");

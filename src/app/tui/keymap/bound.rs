@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crossterm::event::KeyEvent;
+use crossterm::event::{KeyCode, KeyEvent};
 
 use super::names::{context_name, name_of};
 use super::{Action, Context, Key, in_context, name_of as chord_name};
@@ -134,8 +134,10 @@ impl Keymap {
 
     /// Returns what a key does in a mode.
     pub fn lookup(&self, context: Context, event: &KeyEvent) -> Option<Action> {
+        let action = |key| self.in_context(context).find(|row| row.keys.contains(&key)).map(|row| row.action);
         let key = Key::of(event)?;
-        self.in_context(context).find(|row| row.keys.contains(&key)).map(|row| row.action)
+        // Enter that is typed before the terminal is ours comes as a line feed (ICRNL of termios(3)).
+        action(key).or_else(|| action(Key::plain(KeyCode::Enter)).filter(|_| key == Key::control('j')))
     }
 
     /// Returns the rows of a mode, in order.

@@ -67,6 +67,21 @@ fn letters_match_by_character() {
     }
 }
 
+/// Enter that was typed before the screen had the terminal comes as Ctrl-J; where somebody bound that, it is theirs.
+#[test]
+fn a_line_feed_is_enter_where_it_is_nothing_else() {
+    let feed = press(KeyCode::Char('j'), KeyModifiers::CONTROL);
+    let enter = press(KeyCode::Enter, KeyModifiers::NONE);
+    for context in Context::ALL {
+        let keys = Keymap::default();
+        assert_eq!(keys.lookup(context, &feed), keys.lookup(context, &enter), "{context:?}");
+    }
+    assert_eq!(Keymap::default().lookup(Panes, &feed), Some(Action::Focus));
+    let wish = Wish { context: None, action: Action::Stop, keys: vec![Key::control('j')] };
+    let keys = Keymap::configured(&[wish], Chord::default()).unwrap();
+    assert_eq!(keys.lookup(Panes, &feed), Some(Action::Stop));
+}
+
 #[test]
 fn help_and_labels_are_there() {
     for binding in BINDINGS {

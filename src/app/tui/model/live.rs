@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::overlay::Act;
+use super::overlay::{Act, Overlay, Reader, Reading};
 use crate::lifecycle::identity::Pid;
 use crate::lifecycle::receipt::Receipt;
 
@@ -67,7 +67,7 @@ pub struct Live {
     signalled_at: Option<Instant>,
     opens_at: Instant,
     /// The panel was opened.
-    pub(in super::super) opened: bool,
+    opened: bool,
     looked_at: Instant,
 }
 
@@ -156,6 +156,12 @@ impl Live {
         let until = self.signalled_at.zip(self.grace).map(|(at, grace)| at + grace);
         self.left_s = until.map(whole);
         !self.opened && now >= self.opens_at
+    }
+
+    /// Returns the panel, which opens.
+    pub(in super::super) fn open(&mut self) -> Overlay {
+        self.opened = true;
+        Overlay::Reader(Reader { reading: Reading::Live(self.session.clone()), scroll: 0 })
     }
 
     /// Returns when the clock is to be looked at again.

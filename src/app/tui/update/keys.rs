@@ -326,6 +326,7 @@ impl Turn<'_> {
             (Some(_), Some(name)) => {
                 self.note(Tone::Plain, &format!("{name} has ended already: nothing is left to stop"));
             }
+            (Some(session), None) if act == Act::Stop && self.look_again(&session) => {}
             (Some(session), None) => self.preview(act, Some(session), None),
             (None, _) => self.note(Tone::Plain, "no session is selected (s starts one)"),
         }

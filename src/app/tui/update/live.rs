@@ -131,10 +131,14 @@ impl Turn<'_> {
         self.settle_previews();
         for live in &mut self.model.live {
             if live.tick(self.now) && self.model.overlays.is_empty() && !self.model.focused {
-                live.opened = true;
-                let reading = Reading::Live(live.session.clone());
-                self.model.overlays.push(Overlay::Reader(Reader { reading, scroll: 0 }));
+                self.model.overlays.push(live.open());
             }
         }
+    }
+
+    /// Opens the panel of a stop that is under way. Returns whether there is one.
+    pub(super) fn look_again(&mut self, session: &str) -> bool {
+        let live = self.model.live.iter_mut().find(|live| live.session == session);
+        live.map(|live| self.model.overlays.push(live.open())).is_some()
     }
 }

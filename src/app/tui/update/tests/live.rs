@@ -93,13 +93,17 @@ fn without_its_panel_a_clean_receipt_is_a_line() {
 }
 
 #[test]
-fn a_panel_that_was_closed_stays_closed() {
+fn a_panel_that_was_closed_stays_closed_until_it_is_asked_for() {
     let mut bench = Bench::full(80, 24);
-    stopping(&mut bench);
+    let effects = stopping(&mut bench);
     after(&mut bench, 400);
     bench.press("<Esc>");
     after(&mut bench, 400);
     assert_eq!(bench.model.context(), Context::Panes);
+    assert_eq!(bench.press("x").len(), 0, "no other stop is asked for");
+    assert!(bench.draw().contains("Stopping: "));
+    bench.answer(&effects, Answer::Receipt(Box::new(fixtures::clean_receipt())));
+    assert!(bench.draw().contains("Receipt: "));
 }
 
 #[test]
@@ -175,7 +179,7 @@ fn what_happens_after_the_preview_is_followed() {
     bench.send(UiEvent::Tree { session: SESSION.into(), tree });
     assert!(!bench.draw().contains("no signal yet"));
     // A preview that was closed is forgotten.
-    bench.press("<Esc>gx");
+    bench.press("<Esc>gX");
     assert_eq!(bench.model.meanwhile.len(), 1);
     bench.press("<Esc>");
     assert!(bench.model.meanwhile.is_empty());
