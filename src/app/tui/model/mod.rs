@@ -30,6 +30,8 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
+use crossterm::event::MouseButton;
+
 use crate::app::catalog::{Catalog, Listing};
 use crate::app::config::{Chord, RecipeRow};
 use crate::app::contract::{LaunchRequest, OtherServer, SessionRow};
@@ -233,6 +235,8 @@ pub struct Model {
     pub(super) freezing: Option<Purpose>,
     /// Where the left button went down in the terminal: row and column.
     pub(super) pressed: Option<(u16, u16)>,
+    /// The button that was pressed in the terminal of a session and went to its program, until it is let go.
+    pub(super) held: Option<(String, MouseButton)>,
     /// First row of the list that is shown.
     pub list_top: usize,
     /// Dialogs, the topmost last.
@@ -308,6 +312,7 @@ impl Model {
             history: None,
             freezing: None,
             pressed: None,
+            held: None,
             list_top: 0,
             overlays: Vec::new(),
             theme,

@@ -24,6 +24,12 @@ impl Turn<'_> {
             | MouseEventKind::ScrollLeft
             | MouseEventKind::ScrollRight => None,
         };
+        if self.pass_held(event) {
+            return;
+        }
+        if matches!(event.kind, MouseEventKind::Down(_)) {
+            self.model.held = None;
+        }
         if !self.model.overlays.is_empty() {
             // Below a dialog the mouse does nothing; a list of choices moves by one.
             let by = match self.model.overlays.last() {
@@ -37,7 +43,13 @@ impl Turn<'_> {
         }
         let Some((pane, area)) = layout(self.model).pane_at(event.column, event.row) else { return };
         if pane == Pane::Screen && self.passes(event) {
-            return self.pass(event, area);
+            if area.body.contains((event.column, event.row).into()) {
+                self.pass(event, area);
+                if let MouseEventKind::Down(button) = event.kind {
+                    self.model.held = self.model.selected.clone().map(|session| (session, button));
+                }
+            }
+            return;
         }
         match (event.kind, wheel) {
             (_, Some(by)) => self.wheel(pane, by),
@@ -64,11 +76,26 @@ impl Turn<'_> {
         wants && self.model.history.is_none() && self.model.scroll == 0 && (self.model.focused || wheel)
     }
 
+    /// Passes on what happens to a button that was pressed in the terminal, wherever the pointer has gone meanwhile: a
+    /// program that hears of no end drags for ever. Returns whether it was that.
+    fn pass_held(&mut self, event: MouseEvent) -> bool {
+        let (MouseEventKind::Drag(button) | MouseEventKind::Up(button)) = event.kind else { return false };
+        let is_its = |held: &(String, MouseButton)| held.1 == button && Some(&held.0) == self.model.selected.as_ref();
+        let area = layout(self.model).screen.filter(|area| !area.body.is_empty());
+        let (Some(area), true) = (area, self.model.held.as_ref().is_some_and(is_its)) else { return false };
+        if event.kind == MouseEventKind::Up(button) {
+            self.model.held = None;
+        }
+        let body = area.body;
+        let column = event.column.clamp(body.x, body.right() - 1);
+        let row = event.row.clamp(body.y, body.bottom() - 1);
+        self.pass(MouseEvent { column, row, ..event }, area);
+        true
+    }
+
+    /// Passes on what happens within the terminal.
     fn pass(&mut self, event: MouseEvent, area: Area) {
         let body = area.body;
-        if !body.contains((event.column, event.row).into()) {
-            return;
-        }
         let first = self.model.facts().map_or(0, |facts| facts.first_row(body.height, self.model.scroll));
         let mouse = input::Mouse {
             kind: event.kind,

@@ -109,6 +109,26 @@ fn a_program_that_asked_for_the_mouse_gets_it() {
     assert_eq!(in_pane(&mut bench, MouseEventKind::Moved, Pane::Screen, 0), input("\x1b[<35;5;1M"));
 }
 
+/// Dragged out of its pane: the program hears of it at the edge, and that the button is let go.
+#[test]
+fn a_button_that_is_let_go_elsewhere_is_let_go() {
+    let mut bench = Bench::full(140, 40);
+    with_mouse(&mut bench, MouseMode::ButtonMotion);
+    let input = |bytes: &str| vec![Effect::Input { session: FIRST.into(), bytes: bytes.as_bytes().to_vec() }];
+    bench.press("<Enter>");
+    let (drag, up) = (MouseEventKind::Drag(MouseButton::Left), MouseEventKind::Up(MouseButton::Left));
+    assert_eq!(in_pane(&mut bench, drag, Pane::List, 2), [], "it was not pressed in the terminal");
+    for (kind, pane, expected) in
+        [(CLICK, Pane::Screen, "\x1b[<0;5;3M"), (drag, Pane::List, "\x1b[<32;1;"), (up, Pane::List, "\x1b[<0;1;")]
+    {
+        let effects = in_pane(&mut bench, kind, pane, 2);
+        let [Effect::Input { session, bytes }] = &effects[..] else { panic!("{kind:?}: {effects:?}") };
+        assert!(session == FIRST && bytes.starts_with(expected.as_bytes()), "{kind:?}: {}", bytes.escape_ascii());
+    }
+    assert_eq!(in_pane(&mut bench, up, Pane::List, 2), [], "once");
+    assert_eq!(in_pane(&mut bench, CLICK, Pane::Screen, 2), input("\x1b[<0;5;3M"));
+}
+
 #[test]
 fn the_place_is_the_programs_also_where_its_screen_is_higher_than_ours() {
     let mut bench = Bench::full(80, 24);
