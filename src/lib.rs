@@ -12,7 +12,7 @@
 //! | [`text`] | escaping and masking of text that is not ours | reads or writes anything |
 //!
 //! Imports run one way: `app -> {pty, tmux} -> lifecycle -> text`; `pty` and `tmux` never meet.
-//! `tests/house.rs` reads the `use` lines and fails on any other edge.
+//! `tests/house/main.rs` reads the `use` lines and fails on any other edge.
 //!
 //! # The invariants
 //!

@@ -1,7 +1,7 @@
 //! How far a model server has come, and why it failed: decisions over what it printed and what was seen.
 //!
 //! `runtime` feeds it the bytes of a log and the answers of probes; the configuration adds patterns. Pure:
-//! nothing here opens a file or a socket, starts a thread or reads a clock (`tests/house.rs` sees to it).
+//! nothing here opens a file or a socket, starts a thread or reads a clock (`tests/house/main.rs` sees to it).
 //!
 //! | file | what it decides |
 //! |---|---|

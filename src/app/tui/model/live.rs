@@ -98,9 +98,13 @@ impl Live {
         }
     }
 
-    /// Takes in that a process came.
+    /// Takes in that a process came; it may have been signalled before that was heard.
     pub(in super::super) fn came(&mut self, pid: i32, command: &str) {
-        self.new.insert(pid, command.to_owned());
+        match self.target(pid) {
+            Some(target) if target.command.is_empty() => command.clone_into(&mut target.command),
+            Some(_) => {}
+            None => drop(self.new.insert(pid, command.to_owned())),
+        }
     }
 
     /// Takes in that a signal was sent, also to one that the plan did not have.

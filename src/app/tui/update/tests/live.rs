@@ -165,8 +165,9 @@ fn what_happens_after_the_preview_is_followed() {
     assert!(text.contains("1 of 3 gone") && !text.contains("4900"), "{text}");
     signalled(&mut bench, 4900, "TERM");
     let session = SESSION.to_owned();
-    bench.send(UiEvent::Happened(Event::ProcessNew { session, pid: 4901, command: "sleep 10".into() }));
+    // Signalled before it was heard of.
     signalled(&mut bench, 4901, "TERM");
+    bench.send(UiEvent::Happened(Event::ProcessNew { session, pid: 4901, command: "sleep 10".into() }));
     let (session, pid, command) = gone(4901);
     bench.send(UiEvent::Happened(Event::ProcessGone { session, pid, command }));
     let text = bench.draw();

@@ -9,13 +9,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-#[path = "house/figures.rs"]
 mod figures;
-#[path = "house/mutants.rs"]
+mod leftovers;
 mod mutants;
-#[path = "house/tables.rs"]
 mod tables;
-#[path = "house/words.rs"]
 mod words;
 
 /// Longest file, in lines.
