@@ -76,6 +76,7 @@ mod ports;
 mod restarts;
 mod reuse;
 mod room;
+mod started_again;
 mod storms;
 mod support;
 mod tethers;

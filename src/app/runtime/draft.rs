@@ -22,7 +22,7 @@ impl Inner {
         if let (Some(queued), Some(launch)) = (self.only_coming(&asked.session), &asked.launch) {
             return self.replace_queued(&queued.id, launch, asked.dry_run == Some(true));
         }
-        let session = self.find(&asked.session)?;
+        let session = self.find_to_end(&asked.session)?;
         let request = if let Some(launch) = &asked.launch {
             launch.clone()
         } else {

@@ -28,6 +28,7 @@ pub mod hub;
 mod launch;
 mod limits;
 mod looked_at;
+mod marking;
 mod models;
 mod needs;
 mod nvidia;
@@ -432,10 +433,20 @@ impl Inner {
 
     /// Finds a session by id, unique name or `$last`.
     fn find(&self, reference: &str) -> Result<Arc<Session>, AppError> {
+        self.find_since(reference, tasks::ASKED)
+    }
+
+    /// Finds a session that is to be ended: of Cookbook's, the one that is there now.
+    fn find_to_end(&self, reference: &str) -> Result<Arc<Session>, AppError> {
+        self.find_since(reference, Duration::ZERO)
+    }
+
+    /// What is known of Cookbook's tasks is no older than this.
+    fn find_since(&self, reference: &str, at_most: Duration) -> Result<Arc<Session>, AppError> {
         self.take_in();
         let is_ours = |session: &Arc<Session>| !session.state().borrowed;
         if reference != "$last" && !self.lock().by_id.get(reference).is_some_and(is_ours) {
-            self.refresh_tasks(tasks::ASKED);
+            self.refresh_tasks(at_most);
         }
         let idle = self.idle_named(reference);
         let sessions = self.lock();

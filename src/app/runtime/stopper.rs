@@ -63,7 +63,7 @@ pub(super) struct How<'a> {
 
 impl Inner {
     pub(super) fn stop(self: &Arc<Self>, request: &StopRequest, asker: &[Facts]) -> Result<Receipt, AppError> {
-        let session = match self.find(&request.session) {
+        let session = match self.find_to_end(&request.session) {
             Ok(session) => session,
             Err(error) if error.kind == ErrorKind::Refused => {
                 let idle = self.idle_task(&request.session).ok_or(error)?;
@@ -122,7 +122,7 @@ impl Inner {
             ..How::default()
         };
         if let Some(reference) = &request.session {
-            let session = self.find(reference)?;
+            let session = self.find_to_end(reference)?;
             if self.still_runs(&session) {
                 let message = format!(
                     "{} still runs: a sweep ends only what is left of a session that is over; use stop",

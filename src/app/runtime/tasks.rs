@@ -15,8 +15,8 @@ use crate::app::config::CookbookConfig;
 use crate::app::config::trust::fingerprint;
 use crate::app::configure::with_presets;
 use crate::app::contract::{HostKind, Phase, SessionRow};
-use crate::app::cookbook::file::{StateFile, Unwritable, WAY_OUT};
-use crate::app::cookbook::state::{Change, Preset, State, Task};
+use crate::app::cookbook::file::{StateFile, WAY_OUT};
+use crate::app::cookbook::state::{Preset, State, Task};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
 use crate::lifecycle::authority::verify;
@@ -217,6 +217,12 @@ impl Inner {
         (all, problem)
     }
 
+    /// Tells whether a tmux session of this name is there now, on a server on which Cookbook's sessions may be.
+    pub(super) fn is_in_tmux(&self, session: &str) -> bool {
+        let (servers, _) = self.all_tmux();
+        servers.iter().flat_map(|looked| &looked.panes).any(|row| row.session_name == session)
+    }
+
     fn look_at_tmux(&self, server: Server) -> Result<Option<Looked>, AppError> {
         let unknown = |reason: String| AppError::new(ErrorKind::Unverifiable, reason);
         let pid = match server.probe() {
@@ -398,49 +404,6 @@ impl Inner {
         Ok(receipt)
     }
 
-    /// Makes sure, before the first signal, that a task can be marked afterwards.
-    pub(super) fn check_task(&self, tether: &Tether) -> Result<(), AppError> {
-        let is_task = tether.adoption.as_ref().is_some_and(|adoption| adoption.task.is_some());
-        if is_task { self.check_state_file() } else { Ok(()) }
-    }
-
-    fn check_state_file(&self) -> Result<(), AppError> {
-        let Some(cookbook) = &self.cookbook else { return Ok(()) };
-        cookbook.file.check_writable().map_err(|reason| {
-            let way_out = match &reason {
-                // It says what to do itself.
-                Unwritable::Locked(_) => "nothing was signalled",
-                Unwritable::Unusable(_) => {
-                    "nothing was signalled; mend it, or leave out [cookbook] data_dir and adopt its tmux session"
-                }
-            };
-            AppError::new(ErrorKind::State, format!("{reason}: {way_out}"))
-        })
-    }
-
-    /// Marks the task of a session that was stopped, and says the same things as Cookbook does.
-    pub(super) fn mark_task(&self, tether: &Tether, receipt: &mut Receipt) {
-        let Some(task) = tether.adoption.as_ref().and_then(|adoption| adoption.task.as_deref()) else { return };
-        receipt.notes.extend(counted(receipt));
-        receipt.notes.push(if is_stopped(receipt) {
-            self.mark(task)
-        } else {
-            "Cookbook's task is not marked as stopped, because not everything of it is known to be dead".into()
-        });
-    }
-
-    fn mark(&self, session: &str) -> String {
-        let Some(cookbook) = &self.cookbook else {
-            return "Cookbook's task is not marked as stopped: no data_dir is configured any more".into();
-        };
-        match cookbook.file.mark_stopped(session) {
-            Ok(Change::Text(_)) => "Cookbook's task is marked as stopped".into(),
-            Ok(Change::Over(status)) => format!("Cookbook's task keeps its status: {status}"),
-            Ok(Change::Missing) => "Cookbook has removed the task: nothing is marked".into(),
-            Err(reason) => format!("Cookbook's task is not marked as stopped: {reason}"),
-        }
-    }
-
     /// Records the session of a task, because a person acts on it.
     pub(super) fn keep_task(&self, session: &Session) -> Result<(), AppError> {
         if !session.state().borrowed {
@@ -503,40 +466,10 @@ fn id_of(task: &Task) -> String {
     format!("{}-{}", task.kind.id_prefix(), digest.get(..8).unwrap_or_default())
 }
 
-/// Tells whether a stop succeeded: its host is closed, and nobody is known or feared to be left. One that could not
-/// look is a stop all the same.
-fn is_stopped(receipt: &Receipt) -> bool {
-    receipt.host_closed
-        && receipt.dead != Some(false)
-        && receipt.survivors.is_empty()
-        && receipt.refused.is_empty()
-        && receipt.unverified.is_empty()
-}
-
-/// Says in Cookbook's words what a stop left.
-fn counted(receipt: &Receipt) -> Vec<String> {
-    let [survived, unverified, alike] = [receipt.survivors.len(), receipt.unverified.len(), receipt.lookalikes.len()];
-    [
-        (survived, format!("{survived} survived SIGKILL and are still running")),
-        (unverified, format!("{unverified} could not be re-identified and were not signalled")),
-        (
-            alike,
-            format!(
-                "{alike} other process(es) match this server's command line - not signalled, because nothing identifies them as started by this session"
-            ),
-        ),
-    ]
-    .into_iter()
-    .filter(|(count, _)| *count > 0)
-    .map(|(_, note)| note)
-    .collect()
-}
-
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::lifecycle::receipt::Refused;
 
     fn task(session: &str, status: &str) -> Task {
         let text = format!(r#"{{"tasks": [{{"id": "{session}", "status": "{status}", "remoteHost": "gpu1"}}]}}"#);
@@ -550,29 +483,6 @@ mod tests {
             let id = id_of(&task(name, ""));
             assert!(is_session_id(&id) && id == id_of(&task(name, "running")), "{name}: {id}");
         }
-    }
-
-    #[test]
-    fn only_a_stop_that_left_nobody_is_one() {
-        let whole = Receipt { dead: Some(true), host_closed: true, ..Receipt::default() };
-        let pid = || Pid::new(7).unwrap();
-        assert!(is_stopped(&whole));
-        assert!(is_stopped(&Receipt { dead: None, ..whole.clone() }), "it could not look");
-        for not in [
-            Receipt { dead: Some(false), ..whole.clone() },
-            Receipt { host_closed: false, ..whole.clone() },
-            Receipt { survivors: vec![pid()], ..whole.clone() },
-            Receipt { dead: None, unverified: vec![pid()], ..whole.clone() },
-            Receipt { refused: vec![Refused { pid: pid(), reason: String::new() }], ..whole.clone() },
-        ] {
-            assert!(!is_stopped(&not), "{not:?}");
-        }
-        assert_eq!(counted(&whole), Vec::<String>::new());
-        let notes = counted(&Receipt { survivors: vec![pid(), pid()], unverified: vec![pid()], ..whole });
-        assert_eq!(
-            notes,
-            ["2 survived SIGKILL and are still running", "1 could not be re-identified and were not signalled"]
-        );
     }
 
     #[test]
