@@ -95,8 +95,8 @@ fn member_row(member: &Member, ladder: &Ladder) -> PlanRow {
 /// Says why a member belongs to the session.
 fn because(member: &Member) -> String {
     let words = member.membership.iter().map(|how| match how {
-        Membership::Tree => "descends from the workload",
-        Membership::Sid => "is in its kernel session",
+        Membership::Tree => "is in its process tree",
+        Membership::Sid => "is in one of its kernel sessions",
         Membership::Cgroup => "is in its cgroup",
         Membership::Reparented => "came back to the warden",
         Membership::Marker => "carries its marker",
@@ -196,7 +196,7 @@ mod tests {
         let row = |raw: i32, signal: Option<&str>, reason: &str| (raw, signal.map(str::to_owned), reason.to_owned());
         let expected = |signal| {
             [
-                row(20, Some(signal), "descends from the workload, is in its kernel session"),
+                row(20, Some(signal), "is in its process tree, is in one of its kernel sessions"),
                 row(30, Some(signal), "came back to the warden"),
                 row(40, None, "kept: an ssh agent"),
                 row(50, None, "reported: it left the tree"),

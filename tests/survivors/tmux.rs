@@ -77,6 +77,10 @@ fn a_server_that_is_stopped() {
     let phase = |phase: &'static str| move |event: &Value| event["event"] == "phase" && event["phase"] == phase;
     let told = batch.await_event("that nobody can tell", phase("unverifiable"));
     assert!(told["detail"].as_str().unwrap().contains(&format!("kill -CONT {}", server.entry.pid)), "{told}");
+    // Whoever comes later and asks about this session only.
+    let (code, answer) = world.run(&["wait", &session.id, "--for", "exit", "--timeout", "0.3"]);
+    let waited = answer["error"]["message"].as_str().unwrap_or_default();
+    assert!(code == 1 && waited.contains("is unverifiable (its tmux server"), "{answer}");
     let asked = Instant::now();
     let error = batch.error(json!({ "cmd": "stop", "session": session.id }));
     assert!(error["kind"] == "unverifiable" || error["kind"] == "tmux", "{error}");

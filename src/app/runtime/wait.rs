@@ -59,6 +59,8 @@ impl Inner {
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             if left == Some(Duration::ZERO) {
+                // A server that cannot be asked says nothing of an end.
+                self.look_at_servers(std::slice::from_ref(&session));
                 let (phase, detail) = session.phase();
                 let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
                 let message =
