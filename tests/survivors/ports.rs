@@ -1,11 +1,11 @@
 //! Ports: what a stop brings back, and what somebody else still holds.
 
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
 use crate::matrix::in_both;
-use crate::support::{Batch, Host, Launch, Session, World, pids, python};
+use crate::support::{Batch, Host, Launch, Session, World, pids, python, skip};
 
 in_both! { of_a_child inherited_by_an_escapee }
 
@@ -117,4 +117,18 @@ time.sleep(60)
     assert_eq!(receipt["dead"], true, "{receipt:#}");
     still_held(&receipt, port, kept);
     assert_eq!(batch.finish().code(), Some(3));
+}
+
+/// Who has the same number on another address was never in the way, and is not now.
+#[test]
+fn a_stranger_on_another_address_holds_nothing_of_it() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let body = format!("{LISTEN}\nleaf('root')\n");
+    let (session, port) = launched(&world, &mut batch, Host::Pty, "serve", &body, &["root"]);
+    let Ok(stranger) = TcpListener::bind(("127.0.0.2", port)) else { return skip("needs another loopback address") };
+    let receipt = batch.stop(&session.id);
+    assert_eq!((&receipt["ports_released"], &receipt["still_held"]), (&json!([port]), &json!([])), "{receipt:#}");
+    assert!(TcpStream::connect(stranger.local_addr().unwrap()).is_ok());
+    assert_eq!(batch.finish().code(), Some(0));
 }

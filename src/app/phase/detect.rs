@@ -73,8 +73,14 @@ impl Detector {
         let Self { table, server, ready, lines, seen } = self;
         seen.printed |= bytes.iter().any(|byte| !byte.is_ascii_whitespace());
         lines.feed(bytes, &mut |line| read(table, *server, ready.as_ref(), seen, line));
-        // A bar that is drawn over itself is not finished until its next state comes; its number holds already.
         let open = self.lines.unfinished();
+        // A prompt is never finished. What matches however the line goes on needs no end of it.
+        if let Some(ready) = self.ready.as_ref().filter(|_| !self.seen.matched)
+            && ["", "x", " "].iter().all(|end| ready.is_match(&format!("{open}{end}")))
+        {
+            (self.seen.matched, self.seen.cause) = (true, None);
+        }
+        // A bar that is drawn over itself is not finished until its next state comes; its number holds already.
         if let Some((clue, captures)) = self.table.read(self.server, self.table.message(&open))
             && let (Says::Comes(phase), Some(percent)) = (clue.says, percent(&captures))
             && phase != Phase::Ready

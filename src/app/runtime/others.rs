@@ -10,7 +10,7 @@ use super::sampler::TICK;
 use crate::app::contract::OtherServer;
 use crate::app::phase::looks_like;
 use crate::lifecycle::identity::Pid;
-use crate::lifecycle::inspect::{Snapshot, Sockets, listeners_of};
+use crate::lifecycle::inspect::{Snapshot, Sockets, listeners_of, ports_of};
 use crate::text;
 
 /// Shortest time between two looks.
@@ -91,16 +91,13 @@ impl Inner {
                 let uid = self.inspector.uid(pid);
                 // Whose descriptors may not be read, of those nobody can tell.
                 let may_look = me.is_root() || uid == Some(me.as_raw());
-                let ports = listeners_of(&self.inspector, tree.iter().copied()).filter(|_| may_look).map(|listeners| {
-                    let ports: BTreeSet<u16> = listeners.into_iter().map(|listener| listener.port).collect();
-                    ports.into_iter().collect()
-                });
+                let listeners = listeners_of(&self.inspector, tree.iter().copied()).filter(|_| may_look);
                 let rss = tree.iter().filter_map(|pid| snapshot.of(*pid)?.rss_bytes);
                 Some(OtherServer {
                     pid,
                     server: servers.get(&pid).copied()?.to_owned(),
                     user: uid.map(|uid| user(&names, uid)),
-                    ports,
+                    ports: listeners.as_deref().map(ports_of),
                     rss_bytes: rss.reduce(|a, b| a + b),
                     command: text::command_line(argvs.get(&pid)?).0,
                 })

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::Inner;
 use super::session::Session;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::inspect::Sockets;
+use crate::lifecycle::inspect::{Sockets, ports_of};
 
 /// How long the host's sockets serve.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -37,8 +37,7 @@ impl Inner {
             return Some(seen.ports.clone());
         }
         let listeners = sockets.of(&self.inspector, members.iter().map(|member| member.pid));
-        let mut ports: Vec<u16> = listeners.into_iter().map(|listener| listener.port).collect();
-        ports.dedup();
+        let ports = ports_of(&listeners);
         session.state().seen_ports = Some(Seen { sockets, members, ports: ports.clone(), looks: 0 });
         Some(ports)
     }

@@ -8,7 +8,7 @@ use crate::app::error::{AppError, ErrorKind};
 use crate::app::why::{Ancestor, Role, Why};
 use crate::lifecycle::authority::{Pin, Pinned};
 use crate::lifecycle::identity::{Pid, StartToken};
-use crate::lifecycle::inspect::listeners_of;
+use crate::lifecycle::inspect::{listeners_of, ports_of};
 use crate::lifecycle::receipt::{Bystander, ProcessRow};
 use crate::lifecycle::verdict::VerdictKind;
 use crate::text;
@@ -53,7 +53,7 @@ impl Inner {
         // A bystander has no row; how old it is and what memory it has is known all the same.
         why.age_s = self.inspector.age_s(&facts.start);
         why.rss_bytes = facts.rss_bytes;
-        why.ports = ports.map(|listeners| listeners.into_iter().map(|listener| listener.port).collect());
+        why.ports = ports.as_deref().map(ports_of);
     }
 
     fn parent_of(&self, pid: Pid) -> Option<Ancestor> {

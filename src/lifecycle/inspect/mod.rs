@@ -26,7 +26,7 @@ pub use procfs::Procfs;
 pub use ps::Ps;
 pub use sockets::{
     Listener, Listening, PortOwner, Sockets, addresses_on, listeners_of, listening_on, owner_at, owner_of_port,
-    reachable,
+    ports_of, reachable, share,
 };
 
 use super::clock::boottime;

@@ -1,7 +1,7 @@
 //! Which process listens on which TCP port: the kernel gives inodes (`diag`, else `/proc/net/tcp{,6}` of
 //! `proc_net_tcp(5)`), the descriptors of a process give `socket:[inode]`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -9,18 +9,20 @@ use std::path::Path;
 use super::{Inspector, diag};
 use crate::lifecycle::identity::Pid;
 
-/// A port and the process that holds its listening socket.
+/// A listening socket and the process that holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Listener {
     /// TCP port.
     pub port: u16,
+    /// Address.
+    pub ip: IpAddr,
     /// Who listens.
     pub pid: Pid,
 }
 
-/// The listening TCP sockets of this network namespace at one moment: port by inode.
+/// The listening TCP sockets of this network namespace at one moment: address by inode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Sockets(BTreeMap<u64, u16>);
+pub struct Sockets(BTreeMap<u64, SocketAddr>);
 
 impl Sockets {
     /// Reads them; `None` where that cannot be known.
@@ -38,8 +40,9 @@ impl Sockets {
         }
         let held =
             pids.into_iter().flat_map(|pid| sockets(procfs.root(), pid).into_iter().map(move |inode| (pid, inode)));
+        let listener = |address: &SocketAddr, pid| Listener { port: address.port(), ip: address.ip(), pid };
         let mut found: Vec<Listener> =
-            held.filter_map(|(pid, inode)| Some(Listener { port: *self.0.get(&inode)?, pid })).collect();
+            held.filter_map(|(pid, inode)| Some(listener(self.0.get(&inode)?, pid))).collect();
         found.sort_unstable();
         found.dedup();
         found
@@ -50,6 +53,12 @@ impl Sockets {
 /// be known. Processes whose descriptors may not be read have none here.
 pub fn listeners_of(inspector: &Inspector, pids: impl IntoIterator<Item = Pid>) -> Option<Vec<Listener>> {
     Sockets::read(inspector).map(|sockets| sockets.of(inspector, pids))
+}
+
+/// Returns the ports of listening sockets, each once, sorted.
+pub fn ports_of(listeners: &[Listener]) -> Vec<u16> {
+    let ports: BTreeSet<u16> = listeners.iter().map(|listener| listener.port).collect();
+    ports.into_iter().collect()
 }
 
 /// Who listens on a port.
@@ -121,6 +130,13 @@ pub fn addresses_on(inspector: &Inspector, port: u16) -> Option<Vec<SocketAddr>>
     Some(rows(procfs.root()).into_iter().map(|row| row.address).filter(|address| address.port() == port).collect())
 }
 
+/// Tells whether sockets on these addresses are in each other's way on one port: on the same one, or where one of them is
+/// on all of its family (ip(7); on all of IPv6 is on all of IPv4 too, ipv6(7)).
+pub fn share(one: IpAddr, other: IpAddr) -> bool {
+    let covers = |all: IpAddr, one: IpAddr| all.is_unspecified() && (all.is_ipv6() || one.is_ipv4());
+    one == other || covers(one, other) || covers(other, one)
+}
+
 /// Returns where a socket is reached from this computer: by loopback, where it listens on all addresses.
 pub fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
@@ -143,9 +159,9 @@ pub(super) fn listens_on_unix(root: &Path, pid: Pid) -> bool {
     sockets(root, pid).iter().any(|inode| inodes.contains(inode))
 }
 
-/// Returns the port of every listening socket by inode.
-fn listening(root: &Path) -> BTreeMap<u64, u16> {
-    rows(root).into_iter().map(|row| (row.inode, row.address.port())).collect()
+/// Returns the address of every listening socket by inode.
+fn listening(root: &Path) -> BTreeMap<u64, SocketAddr> {
+    rows(root).into_iter().map(|row| (row.inode, row.address)).collect()
 }
 
 /// A listening socket.
@@ -236,8 +252,8 @@ mod tests {
         let me = Pid::new(i32::try_from(std::process::id()).unwrap()).unwrap();
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let Ok(socket) = std::net::TcpListener::bind(address) else { continue };
-            let port = socket.local_addr().unwrap().port();
-            assert!(listeners_of(&inspector, [me]).unwrap().contains(&Listener { port, pid: me }));
+            let (port, ip) = (socket.local_addr().unwrap().port(), socket.local_addr().unwrap().ip());
+            assert!(listeners_of(&inspector, [me]).unwrap().contains(&Listener { port, ip, pid: me }));
             assert_eq!(owner_of_port(&inspector, port), PortOwner::Process(me));
             assert_eq!(addresses_on(&inspector, port), Some(vec![socket.local_addr().unwrap()]));
             assert_eq!(listening_on(&inspector, port, [me]), Listening::Own(me, socket.local_addr().unwrap()));
@@ -248,6 +264,23 @@ mod tests {
             assert_eq!(listening_on(&inspector, port, [me]), Listening::Nobody);
         }
         assert_eq!(listening_on(&Inspector::None, 1, [me]), Listening::Unknown);
+    }
+
+    #[test]
+    fn sockets_are_in_the_way_of_each_other_or_not() {
+        for (one, other, expected) in [
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.2", false),
+            ("127.0.0.1", "::1", false),
+            ("127.0.0.1", "0.0.0.0", true),
+            ("127.0.0.1", "::", true),
+            ("::1", "::", true),
+            ("::1", "0.0.0.0", false),
+            ("::", "0.0.0.0", true),
+        ] {
+            let (a, b) = (one.parse().unwrap(), other.parse().unwrap());
+            assert_eq!((share(a, b), share(b, a)), (expected, expected), "{one} {other}");
+        }
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! What a stop observed, as the rows of its receipt.
 
-use std::collections::BTreeSet;
-
 use super::Total;
 use crate::lifecycle::authority::verify;
 use crate::lifecycle::identity::Identity;
-use crate::lifecycle::inspect::{Inspector, Listener, PortOwner, Unreadable, owner_of_port};
+use crate::lifecycle::inspect::{Inspector, Listener, PortOwner, Unreadable, owner_at, ports_of, share};
 use crate::lifecycle::kill::{Existence, probe};
 use crate::lifecycle::receipt::{Outcome, OutcomeKind, Receipt, Refused, StillHeld, Via};
 use crate::lifecycle::rows::{LEFT_THE_TREE, bystander, known_command_of, lookalikes};
@@ -145,12 +143,13 @@ pub(super) fn fill_beside<'a>(receipt: &mut Receipt, members: impl Iterator<Item
     }
 }
 
-/// Compares the ports that were listened on before with those that are listened on now.
+/// Compares the ports that were listened on before with those that are listened on now. Who has the same number on
+/// another address holds nothing that was theirs.
 pub(super) fn release(receipt: &mut Receipt, before: Option<Vec<Listener>>, inspector: &Inspector) {
     let Some(before) = before else { return };
-    let ports: BTreeSet<u16> = before.into_iter().map(|listener| listener.port).collect();
-    for port in ports {
-        let by = match owner_of_port(inspector, port) {
+    for port in ports_of(&before) {
+        let were = |held| before.iter().any(|listener| listener.port == port && share(listener.ip, held));
+        let by = match owner_at(inspector, port, were) {
             PortOwner::Nobody => {
                 receipt.ports_released.push(port);
                 continue;

@@ -217,6 +217,25 @@ fn a_recipe_may_have_its_own_pattern() {
     assert!(detector.seen().matched);
 }
 
+/// The last line may be without an end for ever: it counts where nothing that could follow takes the match away.
+#[test]
+fn a_prompt_that_is_no_whole_line_may_be_what_was_waited_for() {
+    for (pattern, printed, expected) in [
+        ("READY", "READY", true),
+        ("READY", "not REA", false),
+        ("^ready>", "loading\nready> ", true),
+        ("^listening$", "listening", false),
+        ("^listening$", "listening on", false),
+        ("^listening$", "listening\n", true),
+        (r"port \b80\b", "port 80", false),
+    ] {
+        let ready = Regex::new(pattern).expect("sound");
+        let mut detector = Detector::new(table_once(), Server::Other, Some(ready));
+        detector.feed(printed.as_bytes());
+        assert_eq!(detector.seen().matched, expected, "{pattern:?} {printed:?}");
+    }
+}
+
 #[test]
 fn the_configuration_may_replace_and_add() {
     let clue = |name: &str, says, pattern: &str| super::super::clue::Clue {
