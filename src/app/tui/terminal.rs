@@ -38,7 +38,7 @@ pub(super) const LEAVE: &[u8] =
 const KEEP_TITLE: &[u8] = b"\x1b[22;0t";
 const TITLE_BACK: &[u8] = b"\x1b[23;0t";
 /// How long a terminal may take to read the restoring sequences.
-const PATIENCE: Duration = Duration::from_millis(120);
+const PATIENCE: Duration = Duration::from_millis(80);
 
 /// The two ends of our terminal.
 #[derive(Debug)]
