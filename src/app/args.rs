@@ -265,6 +265,9 @@ pub struct Orphans {
     /// With --reap: only show what would be signalled
     #[arg(long, requires = "reap")]
     pub dry_run: bool,
+    /// With --reap: end this kept process of the session, too
+    #[arg(long, value_name = "PID", value_parser = parse_pid, requires = "reap", requires = "session")]
+    pub end_kept: Vec<Pid>,
     /// Output
     #[command(flatten)]
     pub output: Json,
@@ -522,6 +525,7 @@ impl Action {
                     adopt: Some(orphans.adopt),
                     session: orphans.session.clone(),
                     dry_run: Some(orphans.dry_run),
+                    end_kept: choices(&orphans.end_kept),
                     ..OrphansRequest::default()
                 };
                 (Command::Orphans(request), orphans.output)

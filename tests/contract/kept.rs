@@ -141,3 +141,26 @@ fn the_subcommands_take_pids() {
     assert_ne!(restarted["session"], json!(session));
     assert_eq!(rig.run(&["stop", restarted["session"].as_str().unwrap()]).code, Some(0));
 }
+
+/// Who is told how somebody is ended does just that, and they are.
+#[test]
+fn the_way_out_that_is_named_leads_out() {
+    let rig = Rig::new();
+    let launched = rig.launch_tmux(&["--kind", "agent"], &["sh".into(), "-c".into(), Agents::line(&rig)]);
+    let Agents { session, daemons, .. } = Agents::found(&rig, launched["session"].as_str().unwrap().to_owned());
+    assert_eq!(rig.run(&["stop", &session]).code, Some(0));
+    let alive = || daemons.iter().filter(|agent| agent.is_alive()).count();
+    for left in [2, 1] {
+        assert_eq!(alive(), left, "only who was named is ended");
+        let ran = rig.run(&["dismiss", &session]);
+        let said = ran.error();
+        let command = said.split('`').nth(1).unwrap_or_else(|| panic!("no way out: {said}"));
+        let words: Vec<&str> = command.split(' ').collect();
+        assert!(words.contains(&"--end-kept") && said.contains("ssh agent"), "{said}");
+        let ended = rig.run(&words);
+        let named: i32 = words.last().unwrap().parse().unwrap();
+        until("the end of who was named", || !daemons.iter().any(|agent| agent.pid == named && agent.is_alive()));
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+    assert_eq!(rig.run(&["dismiss", &session]).code, Some(4), "with the last one its record has gone");
+}

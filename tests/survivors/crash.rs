@@ -177,6 +177,13 @@ fn the_warden_is_killed(host: Host) {
     for role in roles {
         assert!(world.ledger.is_alive(role), "{role} is still there to be ended");
     }
+    eventually("that it is said", || {
+        batch.row(&session.id)["detail"].as_str().is_some_and(|detail| detail.contains("its warden is gone"))
+    });
+    let (_, doctor) = world.run(&["doctor"]);
+    let wardens = rows(&doctor, "checks").find(|check| check["name"] == "wardens").unwrap();
+    let text = wardens["detail"].as_str().unwrap();
+    assert!(wardens["state"] == "warn" && text.contains(&session.id), "{wardens:#}");
     let receipt = batch.stop(&session.id);
     assert!(world.ledger.alive().is_empty(), "{:?}\n{receipt:#}", world.ledger.alive());
     assert_eq!(receipt["dead"], true, "{receipt:#}");

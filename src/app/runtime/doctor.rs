@@ -94,10 +94,21 @@ impl Inner {
         }
     }
 
-    /// A program that was replaced leaves wardens of the one before.
+    /// A program that was replaced leaves wardens of the one before; one that was killed leaves its session to managers.
     fn warden_check(&self) -> Check {
-        let strange = self.all().into_iter().filter(|session| !session.phase().0.is_over());
-        let mut strange = strange.filter_map(|session| Some((session.id.clone(), session.tether().other_protocol()?)));
+        let live: Vec<_> = self.all().into_iter().filter(|session| !session.phase().0.is_over()).collect();
+        let mut lost = live.iter().filter(|session| {
+            self.sample_one(session);
+            session.state().has_lost_warden()
+        });
+        if let Some(first) = lost.next() {
+            return warn(
+                "wardens",
+                format!("{} sessions have lost theirs, for example {}", lost.count() + 1, first.id),
+                "restart the session when it suits; until then its ceiling holds only while a manager runs",
+            );
+        }
+        let mut strange = live.iter().filter_map(|session| Some((&session.id, session.tether().other_protocol()?)));
         match strange.next() {
             None => ok("wardens", "all speak our protocol"),
             Some((session, how)) => warn(

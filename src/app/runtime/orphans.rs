@@ -200,7 +200,8 @@ impl Inner {
             Some(first) => warn(
                 "orphans",
                 format!("{}, for example {} ({})", found.count() + 1, first.id, first.tether().name),
-                "`cookbook-tui orphans` names what is left of each; `orphans --reap` ends what is verified",
+                "`cookbook-tui orphans` names what is left of each; `orphans --reap` ends what is verified, and with \
+                 `SESSION --end-kept PID` who was left alive on purpose",
             ),
         }
     }

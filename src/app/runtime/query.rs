@@ -33,6 +33,10 @@ use crate::tmux::{Probe, Server};
 /// Version of the batch protocol.
 const PROTOCOL: u32 = 1;
 
+/// What a row says of a session whose warden was ended before it.
+const LOST_WARDEN: &str =
+    "its warden is gone: who leaves its tree may be missed, and no ceiling holds without a manager";
+
 impl Inner {
     pub(super) fn hello(&self) -> Answer {
         let features = [
@@ -116,6 +120,7 @@ impl Inner {
             1 => "1 process of it lives on".to_owned(),
             _ => format!("{alive} processes of it live on"),
         });
+        let unwatched = (state.has_lost_warden() && !over).then(|| LOST_WARDEN.to_owned());
         let old = (state.borrowed && !state.settled).then(|| self.old_task()).flatten();
         // What was known of a session that has ended since is no news of it.
         let running = Some(&state.progress).filter(|progress| progress.phase == phase);
@@ -131,7 +136,7 @@ impl Inner {
             machine: "local".into(),
             lifetime: tether.lifetime.clone(),
             phase,
-            detail: once([old, detail, restarts, adoption, stranger, last, living]),
+            detail: once([old, detail, restarts, adoption, stranger, unwatched, last, living]),
             progress_pct: running.and_then(|progress| progress.percent),
             tokens_per_s: running.and_then(|progress| progress.tokens_per_s),
             requests: running.and_then(|progress| progress.requests),

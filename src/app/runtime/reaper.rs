@@ -235,13 +235,15 @@ impl Inner {
         if !session.phase().0.is_over() {
             return Err(refuse("it still runs; stop it first".into()));
         }
-        if let Some(left) = Self::left_of(&session).first() {
-            let id = &session.id;
-            return Err(refuse(match left.verdict {
-                VerdictKind::Unverifiable => format!("pid {} may be of it: {}", left.pid, left.reason),
-                VerdictKind::Owned | VerdictKind::Foreign | VerdictKind::Gone => {
-                    format!("pid {} of it lives; `orphans --reap {id}` ends it", left.pid)
+        let left = Self::left_of(&session);
+        if let Some(left) = left.iter().find(|row| row.kept.is_none()).or(left.first()) {
+            let (id, pid) = (&session.id, left.pid);
+            return Err(refuse(match (left.verdict, &left.kept) {
+                (VerdictKind::Unverifiable, _) => format!("pid {pid} may be of it: {}", left.reason),
+                (_, Some(what)) => {
+                    format!("pid {pid} of it was left alive ({what}); `orphans --reap {id} --end-kept {pid}` ends it")
                 }
+                (_, None) => format!("pid {pid} of it lives; `orphans --reap {id}` ends it"),
             }));
         }
         if !session.state().settled && session.host == HostKind::Tmux {

@@ -411,6 +411,12 @@ impl State {
         at.is_none() || *blind || supervisors.iter().chain(unbound).any(|row| row.pid == warden.pid)
     }
 
+    /// Tells whether its warden was ended before its workload.
+    pub(super) fn has_lost_warden(&self) -> bool {
+        let lives = self.sample.workload.is_some_and(|verdict| verdict != VerdictKind::Gone);
+        self.tether.warden.is_some() && !self.sees_warden() && lives
+    }
+
     /// Returns the worst verdict among the members; gone ones count only when nothing else is left.
     pub(super) fn verdict(&self) -> VerdictKind {
         if self.sample.blind || !self.sample.unbound.is_empty() {
