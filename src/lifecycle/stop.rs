@@ -116,9 +116,13 @@ pub fn stop(
     observe: &mut dyn FnMut(Observed),
 ) -> Result<Receipt, Refusal> {
     let begun = Instant::now();
-    let (mut scope, mut captured) = look_first(host, guard, inspector)?;
+    let mut scope = host.scope().map_err(Refusal::Host)?;
+    let mut captured = look_first(&scope, guard, inspector)?;
     scope.end_kept = plan::chosen(&captured, order.end_kept).map_err(Refusal::NotKept)?;
-    captured.end_kept(&scope.end_kept);
+    if !scope.end_kept.is_empty() {
+        // With a server that is not kept goes whoever is below it.
+        captured = look_first(&scope, guard, inspector)?;
+    }
     // The rows read every command line, which is what a plan and a refusal show.
     let watched = scope
         .warden
@@ -215,17 +219,17 @@ pub fn stop(
 /// # Errors
 /// With why it would be.
 pub fn check(host: &mut dyn Host, guard: &Guard, inspector: &Inspector) -> Result<(), Refusal> {
-    look_first(host, guard, inspector).map(drop)
+    look_first(&host.scope().map_err(Refusal::Host)?, guard, inspector).map(drop)
 }
 
-fn look_first(host: &mut dyn Host, guard: &Guard, inspector: &Inspector) -> Result<(Scope, Captured), Refusal> {
-    let scope = host.scope().map_err(Refusal::Host)?;
-    let captured = capture(&scope, Depth::Host, guard, inspector);
-    let is_kept = |facts: &Facts| kept::recognise(facts, inspector).is_some();
+fn look_first(scope: &Scope, guard: &Guard, inspector: &Inspector) -> Result<Captured, Refusal> {
+    let captured = capture(scope, Depth::Host, guard, inspector);
+    let is_kept =
+        |facts: &Facts| !inspector.is_one_of(facts, &scope.end_kept) && kept::recognise(facts, inspector).is_some();
     let members: Vec<&Facts> = captured.members.iter().map(|member| member.pinned.facts()).collect();
     match holds_asker(&members, guard, is_kept) {
         Some(pid) => Err(Refusal::HoldsUs(pid)),
-        None => Ok((scope, captured)),
+        None => Ok(captured),
     }
 }
 

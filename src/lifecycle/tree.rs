@@ -23,6 +23,7 @@ use super::receipt::Membership;
 pub use super::scope::{Depth, Scope};
 use super::tender::Tenders;
 use super::verdict::VerdictKind;
+use super::warden::FRONT;
 
 /// One process that belongs to a session.
 #[derive(Debug)]
@@ -111,15 +112,6 @@ impl Captured {
     pub fn is_empty(&self) -> bool {
         let Self { members, supervisors, unbound, blind, complete } = self;
         *complete && !blind && members.is_empty() && supervisors.is_empty() && unbound.is_empty()
-    }
-
-    /// Has the chosen kept members ended as well.
-    pub(super) fn end_kept(&mut self, chosen: &[Identity]) {
-        for member in &mut self.members {
-            if chosen.contains(member.pinned.identity()) {
-                member.fate = Fate::End;
-            }
-        }
     }
 
     /// Returns the members that a stop ends.
@@ -321,10 +313,16 @@ enum Boundary {
 struct Borders<'a> {
     inspector: &'a Inspector,
     guard: &'a Guard,
+    /// Kept ones that are to be ended all the same, and so is who is below them.
+    chosen: &'a [Identity],
     seen: HashMap<(Pid, Start), (Boundary, Option<String>)>,
 }
 
-impl Borders<'_> {
+impl<'a> Borders<'a> {
+    fn new(chosen: &'a [Identity], guard: &'a Guard, inspector: &'a Inspector) -> Self {
+        Self { inspector, guard, chosen, seen: HashMap::new() }
+    }
+
     fn of(&mut self, facts: &Facts) -> (Boundary, Option<String>) {
         if self.guard.server(facts.pid).is_some() || self.guard.is_me(facts.pid) {
             return (Boundary::Edge, None);
@@ -335,6 +333,8 @@ impl Borders<'_> {
         }
         let answer = if is_warden(facts, || self.inspector.argv(facts.pid)) {
             (Boundary::Outside, None)
+        } else if self.inspector.is_one_of(facts, self.chosen) {
+            (Boundary::Inside, None)
         } else if let Some(what) = kept::recognise(facts, self.inspector) {
             (Boundary::Edge, Some(what))
         } else {
@@ -345,20 +345,24 @@ impl Borders<'_> {
     }
 }
 
-/// The name under which wardens and fronts run (`argv[0]`): a capture stops there, because each of
-/// them ends its own tree when its owner goes.
+/// The name under which wardens run (`argv[0]`): a capture stops there, because each of them ends its own tree when its
+/// owner goes. A front, which tmux starts by the name of the program, ends it with its pane.
 pub const WARDEN_NAME: &str = "cookbook-warden";
 
 fn is_warden(facts: &Facts, argv: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
     // comm is `exe` after an exec of /proc/self/exe, else the name of the binary.
-    (facts.comm.starts_with(b"exe") || facts.comm.starts_with(b"cookbook"))
-        && argv().first().is_some_and(|name| name == WARDEN_NAME.as_bytes())
+    if !facts.comm.starts_with(b"exe") && !facts.comm.starts_with(b"cookbook") {
+        return false;
+    }
+    let argv = argv();
+    let is = |at: usize, word: &str| argv.get(at).is_some_and(|known| known == word.as_bytes());
+    is(0, WARDEN_NAME) || is(1, FRONT)
 }
 
 /// Tells whether somebody above a process has it answer to another: a kept or protected server, us ourselves, a warden.
 /// Above one that was left behind there is nobody of these. Without a look at an ancestor nobody can tell: then it is.
 pub fn is_fenced(pid: Pid, guard: &Guard, inspector: &Inspector) -> bool {
-    let mut borders = Borders { inspector, guard, seen: HashMap::new() };
+    let mut borders = Borders::new(&[], guard, inspector);
     let mut seen = BTreeSet::from([pid]);
     let mut next = inspector.facts(pid).map(|facts| facts.and_then(|facts| Pid::new(facts.ppid)));
     loop {
@@ -398,7 +402,7 @@ fn look(scope: &Scope, depth: Depth, guard: &Guard, inspector: &Inspector) -> (C
         return (Captured::blind(), Aside::default());
     }
     let mut roots = Roots::find(scope, inspector);
-    let mut borders = Borders { inspector, guard, seen: HashMap::new() };
+    let mut borders = Borders::new(&scope.end_kept, guard, inspector);
     let found = if depth == Depth::Trees && inspector.lists_children() {
         Found::by_walk(&mut roots, &mut borders)
     } else {

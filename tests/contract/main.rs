@@ -30,6 +30,7 @@ mod kept;
 mod llama;
 mod managers;
 mod needs;
+mod nested_servers;
 mod nvml;
 mod oracle;
 mod orphans;

@@ -30,7 +30,7 @@ pub use sockets::{
 };
 
 use super::clock::boottime;
-use super::identity::{Pid, StartToken};
+use super::identity::{Identity, Pid, StartToken};
 
 /// Which inspector to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +123,11 @@ impl Inspector {
             }
             Start::Lstart(lstart) => StartToken::Ps { lstart: lstart.clone() },
         }
+    }
+
+    /// Tells whether a process has the pid and the start of one of these identities.
+    pub fn is_one_of(&self, facts: &Facts, identities: &[Identity]) -> bool {
+        identities.iter().any(|one| one.pid == facts.pid && one.token == self.token(&facts.start))
     }
 
     /// Returns how many seconds ago that start was; `None` where it is not counted from the boot.

@@ -171,7 +171,7 @@ fn what_is_kept_is_left_alive_unless_it_is_protected_or_was_chosen() {
     let mut guard = Guard::new(&Inspector::open(None).expect("an inspector"));
     let fate_of = |scope: &Scope, guard: &Guard| {
         let seen = [((facts.pid, facts.start.clone()), (Boundary::Edge, Some("an ssh agent".to_owned())))].into();
-        let mut borders = Borders { inspector: &inspector, guard, seen };
+        let mut borders = Borders { inspector: &inspector, guard, chosen: &scope.end_kept, seen };
         fate(&member.pinned, &BTreeSet::from([Membership::Tree]), scope, guard, &mut borders)
     };
     assert_eq!(fate_of(&Scope::default(), &guard), Fate::Keep("an ssh agent".into()));
