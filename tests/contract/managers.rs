@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::client::Batch;
 use crate::oracle::{Bystanders, Watched};
-use crate::rig::{Rig, until};
+use crate::rig::{Ran, Rig, until};
 
 /// Starts a manager with one PTY session named `n`, whose workload keeps a ledger.
 fn owner(rig: &Rig, argv: &[&str]) -> (Batch, String, Watched) {
@@ -123,8 +123,18 @@ fn a_suspended_owner_is_said_to_be_one() {
     let ran = rig.run(&["screen", "n"]);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.error().contains("may be suspended"), "{ran:?}");
+    // Also where an answer may take its time. They wait beside each other.
+    let asked = ["stop", "restart"].map(|word| rig.command(&[word, "n"]).spawn().unwrap());
+    let before = std::time::Instant::now();
+    for ran in asked.map(Ran::of) {
+        assert!(ran.code == Some(1) && ran.error().contains("may be suspended"), "{ran:?}");
+    }
+    assert!(before.elapsed().as_secs() < 30, "nobody waits for a stop that has not begun: {:?}", before.elapsed());
     owner.signal(Signal::CONT);
     assert_eq!(rig.run(&["screen", "n"]).code, Some(0));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    // What has failed for them is not done after all.
+    workload.assert_alive();
     owner.finish();
     workload.assert_ends();
 }

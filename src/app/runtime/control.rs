@@ -181,7 +181,7 @@ impl Asker<'_> {
     /// Returns its process and all above it, as they are now, where a command could end them. It waits for its
     /// answer, so nobody else has its number.
     fn lineage(&self, command: &Command, inspector: &Inspector) -> Vec<Facts> {
-        if !matches!(command, Command::Stop(_) | Command::Restart(_) | Command::Sweep(_)) {
+        if !ends_somebody(command) {
             return Vec::new();
         }
         let line = |pid| inspector.scan().ok().map(|snapshot| snapshot.lineage(pid));
@@ -199,10 +199,18 @@ fn carry_out(inner: Arc<Inner>, command: &Command, asker: &Asker<'_>) -> Result<
     let answer = if let Command::Wait(request) = command {
         inner.wait_while(request, &|| !has_left(asker.stream)).map(Answer::Waited)
     } else {
+        if ends_somebody(command) && has_left(asker.stream) {
+            // While we were suspended it was told that nobody answers: what has failed for it is not done after all.
+            return Err(refused("whoever asked for it has left".into()));
+        }
         let lineage = asker.lineage(command, &inner.inspector);
         Runtime { inner }.execute_for(command, &lineage)
     };
     answer.map(|answer| answer.to_value())
+}
+
+fn ends_somebody(command: &Command) -> bool {
+    matches!(command, Command::Stop(_) | Command::Restart(_) | Command::Sweep(_))
 }
 
 pub(super) fn refused(message: String) -> AppError {
@@ -318,7 +326,8 @@ impl Inner {
         stream.set_write_timeout(Some(AT_ONCE)).map_err(Unheard::Nobody)?;
         stream.set_read_timeout(Some(PAUSE)).map_err(Unheard::Nobody)?;
         let is_late = |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-        let until = patience.and_then(|patience| Instant::now().checked_add(patience));
+        let asked_at = Instant::now();
+        let until = patience.and_then(|patience| asked_at.checked_add(patience));
         stream
             .write_all(&text)
             .map_err(|error| if is_late(&error) { Unheard::Slow(AT_ONCE) } else { Unheard::Nobody(error) })?;
@@ -335,12 +344,21 @@ impl Inner {
                 Err(_) if until.is_some_and(|until| Instant::now() >= until) => {
                     return Err(Unheard::Slow(patience.unwrap_or_default()));
                 }
+                // Whoever is suspended answers nobody, however long it may take.
+                Err(_) if asked_at.elapsed() >= AT_ONCE && self.is_suspended(owner) => {
+                    return Err(Unheard::Slow(AT_ONCE));
+                }
                 Err(_) => {}
             }
         }
         let told: Result<Value, AppError> =
             serde_json::from_slice(&line).map_err(|error| Unheard::Nobody(error.into()))?;
         told.map_err(Unheard::Said)
+    }
+
+    fn is_suspended(&self, owner: &Identity) -> bool {
+        let facts = self.inspector.facts(owner.pid).ok().flatten();
+        facts.is_some_and(|facts| matches!(facts.state, 'T' | 't'))
     }
 }
 
@@ -366,10 +384,21 @@ fn patience(command: &Command) -> Option<Duration> {
     if let Command::Wait(request) = command {
         return request.timeout_s.map(|seconds| AT_ONCE + given(seconds));
     }
-    if let Command::Stop(request) = command {
-        return Some(STOP + given(request.timeout_s.or(request.grace_s).unwrap_or_default()));
+    let is_dry = match command {
+        Command::Stop(request) => request.dry_run,
+        Command::Sweep(request) => request.dry_run,
+        Command::Restart(request) => request.dry_run,
+        _ => Some(true),
+    };
+    if is_dry == Some(true) {
+        return Some(AT_ONCE);
     }
-    Some(if matches!(command, Command::Sweep(_) | Command::Restart(_)) { STOP } else { AT_ONCE })
+    if let Command::Stop(request) = command {
+        // With a time limit of its own it answers by then.
+        let own = request.timeout_s.map(|seconds| AT_ONCE + given(seconds));
+        return own.or(Some(STOP + given(request.grace_s.unwrap_or_default())));
+    }
+    Some(STOP)
 }
 
 /// Reads the answer to a command back from its JSON.
