@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `words` | the words of a command, in the manner of a shell |
 //! | `wrapper` | programs that run another one, and the lines that they hand to a shell |
+//! | `port` | where a server listens, as far as its command tells |
 //! | `server` | which server a command is, its port and its health probe |
 //! | `lines` | the lines of a terminal's output, whatever pieces it comes in |
 //! | `clue` | what a line says: the table `assets/patterns.toml`, and its overrides |
@@ -31,6 +32,7 @@ mod fuse;
 mod gguf;
 mod kind;
 mod lines;
+mod port;
 mod preflight;
 mod server;
 mod silent;
@@ -47,6 +49,7 @@ pub use diagnose::{Diagnosis, Evidence, File, Holder, diagnose};
 pub use fuse::{Probed, Progress, Readiness, fuse};
 pub use gguf::{Fault, Gguf, read as read_gguf};
 pub use kind::kind_of;
+pub use port::{HIDDEN, Port};
 pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, named, recognise};
 pub use silent::{

@@ -14,7 +14,7 @@ use super::serving::Serving;
 use super::session::Session;
 use crate::app::contract::{CommandLine, HostKind, Phase};
 use crate::app::phase::{
-    Beside, Evidence, Fault, File, Gguf, Holder, Part, Served, Server, beside, diagnose, read_gguf, stays, told,
+    Beside, Evidence, Fault, File, Found, Gguf, Holder, Part, Served, Server, beside, diagnose, read_gguf, stays, told,
 };
 use crate::lifecycle::clock::wall;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_at, owner_of_port};
@@ -62,13 +62,15 @@ impl Inner {
         let served = serving.served.as_ref();
         #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
         let recent = exit.is_none_or(|exit| wall() - exit.at as f64 <= RECENT_S);
-        let port = served.and_then(Served::port).filter(|_| recent);
+        // The port that the output names is the one that it is about.
+        let said = seen.cause.as_ref().and_then(Found::port);
+        let port = said.or_else(|| served?.port()).filter(|_| recent);
         let holder = port.map_or(Holder::Unknown, |port| {
             let may_have_met = |held| served.is_none_or(|served| may_have_met(served, held));
             self.holder_of(&session.id, port, may_have_met)
         });
         let free_port = match holder {
-            Holder::Other(_) => port.and_then(|port| self.free_port(port)),
+            Holder::Other(_) | Holder::Own => port.and_then(|port| self.free_port(port)),
             Holder::Unknown | Holder::Nobody => None,
         };
         let phase = session.state().progress.phase;
@@ -83,6 +85,7 @@ impl Inner {
             code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal.as_deref()),
             found: seen.cause.as_ref(),
+            complaint: seen.complaint.as_deref(),
             listened,
             holder,
             free_port,
@@ -93,7 +96,7 @@ impl Inner {
         let mut diagnosis = diagnose(&evidence);
         let unexplained = diagnosis.as_ref().is_none_or(|diagnosis| diagnosis.cause.is_vague());
         if unexplained && seen.cause.is_none() {
-            let aside = exit.and_then(|exit| self.look_aside(session, serving, exit, &evidence.file, &seen));
+            let aside = exit.and_then(|exit| self.look_aside(session, serving, exit, &evidence, &seen));
             if aside.is_some() {
                 diagnosis = diagnose(&Evidence { aside, ..evidence });
             }
@@ -124,6 +127,7 @@ impl Inner {
         {
             let shown = serving.reading(&table, &text);
             (seen.cause, seen.printed) = (shown.cause, seen.printed || shown.printed);
+            seen.complaint = seen.complaint.or(shown.complaint);
         }
         seen
     }
@@ -139,8 +143,7 @@ impl Inner {
             state.sample.rows.keys().any(|member| owner == PortOwner::Process(member.pid))
         };
         match self.all().into_iter().find(holds) {
-            // A process of its own that lives on took the port from nobody.
-            Some(session) if session.id == own => Holder::Nobody,
+            Some(session) if session.id == own => Holder::Own,
             // A session of ours is better known by its name.
             Some(other) => {
                 let name = text::escape(&other.state().tether.name).into_owned();

@@ -143,6 +143,7 @@ fn evidence<'a>(command: &'a CommandLine, served: Option<&'a Served>) -> Evidenc
         code: None,
         signal: None,
         found: None,
+        complaint: None,
         listened: false,
         holder: Holder::Unknown,
         free_port: None,

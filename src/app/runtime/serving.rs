@@ -19,7 +19,9 @@ use crate::app::config::{Ready, Recipe, built_in_patterns};
 use crate::app::contract::{CommandLine, Kind, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
-use crate::app::phase::{Detector, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, named, recognise};
+use crate::app::phase::{
+    Detector, HIDDEN, Port, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, named, recognise,
+};
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::regular;
@@ -190,8 +192,11 @@ impl Inner {
         });
         let requested = session.request.as_ref().and_then(|request| request.env.as_ref());
         let variable = |name: &str| {
-            let own = requested.and_then(|env| env.get(name)).or_else(|| recipe?.env.get(name)).cloned();
-            own.or_else(|| std::env::var(name).ok())
+            let own = requested.and_then(|env| env.get(name)).cloned();
+            // Of what another run of ours has launched only the names were recorded.
+            let hidden = || requested.is_none() && tether.env_names.iter().any(|known| known == name);
+            let own = own.or_else(|| hidden().then(|| HIDDEN.to_owned()));
+            own.or_else(|| recipe?.env.get(name).cloned()).or_else(|| std::env::var(name).ok())
         };
         let served = if kind == Kind::Agent { None } else { recognise(&argv, &variable, &tether.cwd) };
         let is_known = |served: &Option<Served>| served.as_ref().is_some_and(|served| served.server != Server::Other);
@@ -368,7 +373,7 @@ fn how(
             Some(served) => {
                 let question = Question {
                     port: served.port(),
-                    fixed: served.port.is_some(),
+                    fixed: matches!(served.port, Port::Named(_)),
                     ask: Ask::Known(served.server.probe()),
                 };
                 (Readiness::Probe, Some(question), None)
