@@ -49,5 +49,6 @@ mod servers;
 mod shells;
 mod subcommands;
 mod typing;
+mod unread;
 mod upkeep;
 mod waits;

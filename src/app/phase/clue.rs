@@ -28,6 +28,8 @@ pub enum Says {
 pub enum Cause {
     /// Its port is taken.
     PortInUse,
+    /// It cannot listen on a socket in the file system.
+    Socket,
     /// Its model file is not there.
     MissingFile,
     /// Its model file is not whole, or no model.
@@ -61,8 +63,9 @@ pub enum Cause {
 }
 
 impl Cause {
-    const ALL: [(Self, &'static str); 16] = [
+    const ALL: [(Self, &'static str); 17] = [
         (Self::PortInUse, "port-in-use"),
+        (Self::Socket, "socket"),
         (Self::MissingFile, "missing-file"),
         (Self::BadFile, "bad-file"),
         (Self::UnknownArchitecture, "unknown-architecture"),
@@ -103,6 +106,7 @@ impl Says {
         "begins",
         "ends",
         "port-in-use",
+        "socket",
         "missing-file",
         "bad-file",
         "unknown-architecture",

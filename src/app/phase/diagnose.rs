@@ -11,6 +11,7 @@ use super::gguf::Fault;
 use super::preflight::{simple_commands, told_to_run};
 use super::server::{Served, Server};
 use super::silent::Aside;
+use super::socket::Socket;
 use super::suggest::{Suggestion, with_option, with_output, without_option};
 use super::words::commands;
 use crate::app::contract::CommandLine;
@@ -35,6 +36,8 @@ pub struct Evidence<'a> {
     pub listened: bool,
     /// Who listens on its port now: on the one that its output names, else on the one that it was told.
     pub holder: Holder,
+    /// What is where its socket in the file system is to be.
+    pub socket: Socket,
     /// A port that nobody listens on.
     pub free_port: Option<u16>,
     /// Its model file, as far as it has not loaded it.
@@ -127,6 +130,9 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     if matches!(evidence.holder, Holder::Other(_)) && !evidence.listened {
         return Some(of_cause(evidence, Cause::PortInUse, None));
     }
+    if evidence.socket.is_in_the_way() && !evidence.listened {
+        return Some(of_cause(evidence, Cause::Socket, None));
+    }
     // A line about the loading of the model is no other reason than its file.
     let of_loading = |found: &Found| found.why.as_deref().is_some_and(|why| why.contains("loading"));
     if let Some(vague) = evidence.found.filter(|found| !of_loading(found)) {
@@ -192,6 +198,10 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
     let why = found.and_then(|found| found.why.as_deref());
     let (detail, suggestion) = match cause {
         Cause::PortInUse => port_in_use(evidence, what),
+        Cause::Socket => {
+            let (detail, way_out) = evidence.socket.fault(what.or_else(|| evidence.served?.socket()));
+            (detail, Some(way_out))
+        }
         Cause::MissingFile => missing_file(evidence, what),
         Cause::BadFile => bad_file(evidence, what, why),
         Cause::UnknownArchitecture => {

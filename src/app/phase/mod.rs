@@ -20,6 +20,7 @@
 //! | `preflight` | what can be told of a server before it is launched |
 //! | `kind` | what kind of work a command is, for who has not said it |
 //! | `stranger` | whether a process of somebody else looks like a server |
+//! | `socket` | what keeps a server from a socket in the file system |
 //! | `silent` | what can be told of a failure of which the output says nothing |
 //! | `suggest` | the command that would have worked |
 
@@ -36,6 +37,7 @@ mod port;
 mod preflight;
 mod server;
 mod silent;
+mod socket;
 mod stranger;
 mod suggest;
 mod words;
@@ -56,5 +58,6 @@ pub use silent::{
     Answer as HubAnswer, Aside, Options, Run, Told, came_to_the_hub, hub_cause, judge_options, questions, repository,
     stays, tight, told,
 };
+pub use socket::Socket;
 pub use stranger::{looks_like, server_like};
 pub use suggest::Suggestion;

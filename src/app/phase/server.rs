@@ -251,9 +251,11 @@ fn plain(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) 
     }
     let host = flag(words, &["--host", "--hostname", "--server-name", "--listen"]);
     let host = host.filter(|host| !host.starts_with('-')).map(str::to_owned);
-    let variable_of_host = || match server {
-        Server::Ollama => host_of(&variable("OLLAMA_HOST")?),
-        server => variable("LLAMA_ARG_HOST").filter(|host| server == Server::LlamaServer && !host.is_empty()),
+    let variable_of_host = || {
+        if server == Server::Ollama {
+            return host_of(&variable("OLLAMA_HOST")?);
+        }
+        variable("LLAMA_ARG_HOST").filter(|host| server == Server::LlamaServer && !host.is_empty())
     };
     let host = host.or_else(variable_of_host);
     // llama-server takes such a host for a socket in the file system.

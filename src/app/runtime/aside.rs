@@ -147,11 +147,15 @@ impl Inner {
 
 /// Returns how many seconds the run took that has ended; less where the clock was set.
 fn lasted(tether: &Tether, exit: &ExitRecord) -> f64 {
-    let again = tether.restarts.as_ref().and_then(|restarts| restarts.began);
-    let began = again.map_or(tether.spawned_at_wall, |began| clock::wall() - clock::boottime() + began);
     #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
     let at = exit.at as f64;
-    at - began
+    at - began(tether)
+}
+
+/// Returns when the last run of a session began, by the wall clock.
+pub(super) fn began(tether: &Tether) -> f64 {
+    let again = tether.restarts.as_ref().and_then(|restarts| restarts.began);
+    again.map_or(tether.spawned_at_wall, |began| clock::wall() - clock::boottime() + began)
 }
 
 /// Returns how large the model file of a server is; 0 where that is not known.

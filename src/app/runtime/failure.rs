@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::aside::began;
 use super::preflight::may_have_met;
 use super::probe::in_words;
 use super::serving::Serving;
 use super::session::Session;
+use super::unix::look_at;
 use crate::app::contract::{CommandLine, HostKind, Phase};
 use crate::app::phase::{
-    Beside, Evidence, Fault, File, Found, Gguf, Holder, Part, Served, Server, beside, diagnose, read_gguf, stays, told,
+    Beside, Cause, Evidence, Fault, File, Found, Gguf, Holder, Part, Served, Server, beside, diagnose, read_gguf,
+    stays, told,
 };
 use crate::lifecycle::clock::wall;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_at, owner_of_port};
@@ -75,6 +78,13 @@ impl Inner {
         };
         let phase = session.state().progress.phase;
         let listened = serving.own_port().is_some();
+        // Whoever was ready has had its socket.
+        let socket = || {
+            let said = seen.cause.as_ref().filter(|found| found.cause == Cause::Socket);
+            let path = serving.socket(said.and_then(|found| found.what.as_deref()))?;
+            Some(look_at(&path, began(&session.tether())))
+        };
+        let socket = if matches!(phase, Phase::Ready | Phase::Idle) { None } else { socket() };
         let unloaded = served.filter(|served| !has_loaded(served, phase, listened));
         let stays = served.is_some_and(|served| !serving.scripted && stays(&serving.command, served.server));
         let tether = session.tether();
@@ -88,6 +98,7 @@ impl Inner {
             complaint: seen.complaint.as_deref(),
             listened,
             holder,
+            socket: socket.unwrap_or_default(),
             free_port,
             file: unloaded.map_or(File::Unknown, |served| model_file(served, cwd)),
             beside: unloaded.map_or_else(Vec::new, |served| files_beside(&serving.command, served, cwd)),

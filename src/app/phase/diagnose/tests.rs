@@ -24,6 +24,7 @@ struct Case<'a> {
     complaint: Option<String>,
     listened: bool,
     holder: Holder,
+    socket: Socket,
     file: File,
     beside: Vec<(Beside, File)>,
     aside: Option<Aside>,
@@ -39,6 +40,7 @@ impl Case<'_> {
             complaint: None,
             listened: false,
             holder: Holder::Nobody,
+            socket: Socket::Unknown,
             file: File::Unknown,
             beside: Vec::new(),
             aside: None,
@@ -56,6 +58,7 @@ impl Case<'_> {
             complaint: self.complaint.as_deref(),
             listened: self.listened,
             holder: self.holder.clone(),
+            socket: self.socket,
             free_port: Some(18_800),
             file: self.file.clone(),
             beside: self.beside.clone(),
@@ -479,4 +482,33 @@ fn the_first_error_that_nobody_understands_is_quoted() {
     // What it got over, and what comes after the cause, is no cause.
     check(Server::LlamaServer, "0.00.001.001 E cmn  x: odd\n0.00.001.002 I srv  listening on http://h:1\n", None);
     check(Server::LlamaServer, "error: invalid argument: --x\n0.00.001.001 E cmn  x: odd\n", None);
+}
+
+#[test]
+fn a_socket_in_the_file_system_is_no_port() {
+    for name in ["llama-socket-taken", "silent"] {
+        let mut case = Case::new("llama-server -m x --host nodir/l.sock");
+        if name != "silent" {
+            case = told(name, Server::LlamaServer);
+        }
+        case.holder = Holder::Unknown;
+        case.file = File::Faulty(Fault::Truncated);
+        let mut check = |socket, detail: &str, command: Option<&str>| {
+            case.socket = socket;
+            case.check(Cause::Socket, detail, command);
+        };
+        check(Socket::NoFolder, "the folder of its socket \"nodir/l.sock\" is not there", None);
+        let there = "its socket \"nodir/l.sock\" is there already";
+        let left = format!("{there}, though nobody listens on it: a server that has ended leaves it");
+        check(Socket::Left, &left, Some("rm -- nodir/l.sock"));
+        check(Socket::Served, &format!("{there}, and somebody listens on it"), None);
+        check(Socket::OtherFile, "where its socket \"nodir/l.sock\" is to be there is another file", None);
+        if name == "silent" {
+            // It came to its model.
+            case.socket = Socket::Free;
+            assert_eq!(case.diagnosis().map(|diagnosis| diagnosis.cause), Some(Cause::BadFile));
+        } else {
+            check(Socket::Free, "it could not listen on its socket \"nodir/l.sock\"", None);
+        }
+    }
 }
