@@ -197,22 +197,24 @@ impl Table {
         self.split(line).1.trim()
     }
 
-    /// Tells whether a line is of an error, by its level or by how its message begins. Of a trace of Python that is the
+    /// Tells whether a line is of an error, by its level, which stands before its message, or by how that begins. Of a trace of Python that is the
     /// line that names the exception.
-    pub(super) fn is_error(&self, line: &str) -> bool {
-        let (before, message) = self.split(line);
+    pub(super) fn is_error(before: &str, message: &str) -> bool {
         let mut words = before.split([' ', ':', '[', ']', '=']);
         let of_level = words.any(|word| matches!(word, "E" | "ERROR" | "CRITICAL" | "FATAL"));
-        let first = message.split_whitespace().next().unwrap_or_default();
+        let mut parts = message.split_whitespace();
+        let first = parts.next().unwrap_or_default();
         let name = first.strip_suffix(':').unwrap_or_default().to_ascii_lowercase();
         let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'));
         let named = is_name && ["error", "exception", "fatal", "panic"].iter().any(|end| name.ends_with(end));
         let of_trace = message.starts_with(char::is_whitespace) || first == "Traceback";
-        named || (of_level && !of_trace && !message.is_empty())
+        // argparse(3) of Python: `program: error: why`.
+        let of_program = first.ends_with(':') && parts.next() == Some("error:");
+        named || of_program || (of_level && !of_trace && !message.is_empty())
     }
 
     /// Parts a line into what stands before its message, and the message.
-    fn split<'a>(&self, line: &'a str) -> (&'a str, &'a str) {
+    pub(super) fn split<'a>(&self, line: &'a str) -> (&'a str, &'a str) {
         let mut rest = line;
         for _ in 0..4 {
             match self.prefix.find(rest) {

@@ -32,7 +32,7 @@ pub struct Seen {
     pub matched: bool,
     /// The first cause of failure.
     pub cause: Option<Found>,
-    /// The first line of an error that nobody here understands.
+    /// The first line of an error that nobody here understands; of a server that says it is ready, the last one.
     pub complaint: Option<String>,
     /// There was something to read, whatever it said.
     pub printed: bool,
@@ -112,9 +112,12 @@ fn read(table: &Table, server: Server, ready: Option<&Regex>, seen: &mut Seen, l
     if ready.is_some_and(|ready| ready.is_match(line)) {
         (seen.matched, seen.cause, seen.complaint) = (true, None, None);
     }
-    let message = table.message(line);
+    let (before, untrimmed) = table.split(line);
+    let message = untrimmed.trim();
     let Some((clue, captures)) = table.read(server, message) else {
-        if seen.cause.is_none() && seen.complaint.is_none() && table.is_error(line) {
+        // What it said of a request long ago is no reason to end.
+        let counts = seen.complaint.is_none() || seen.phase == Some(Phase::Ready);
+        if seen.cause.is_none() && counts && Table::is_error(before, untrimmed) {
             let words: Vec<&str> = message.split_whitespace().collect();
             seen.complaint = Some(shown(&words.join(" ")));
         }

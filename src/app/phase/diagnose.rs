@@ -30,7 +30,7 @@ pub struct Evidence<'a> {
     pub signal: Option<&'a str>,
     /// The first cause in its output.
     pub found: Option<&'a Found>,
-    /// The first line of an error in its output that nobody here understands.
+    /// The line of an error in its output that nobody here understands.
     pub complaint: Option<&'a str>,
     /// It was seen listening on its port.
     pub listened: bool,
@@ -155,7 +155,7 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     let served = evidence.served.filter(|served| served.server != Server::Other)?;
     // argparse(3) of Python ends so, after the usage.
     let python = served.server.package().is_some() || served.server == Server::ComfyUi;
-    if evidence.code == Some(2) && python {
+    if evidence.code == Some(2) && python && evidence.complaint.is_none() {
         return Some(of_cause(evidence, Cause::BadFlag, None));
     }
     // Servers end so by themselves; a signal tells its own story.

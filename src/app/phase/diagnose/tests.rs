@@ -479,6 +479,10 @@ fn the_first_error_that_nobody_understands_is_quoted() {
         Some("ValueError: odd"),
     );
     check(Server::Other, "INFO: 3 errors: none\nlistening: Error\n", None);
+    check(Server::Vllm, "usage: x\nx.py: error: odd weather\n", Some("x.py: error: odd weather"));
+    let later =
+        "0.00.001.002 I srv  listening on http://h:1\n0.01.000.000 E srv  of a request\n0.02.000.000 E srv  the last\n";
+    check(Server::LlamaServer, later, Some("srv the last"));
     // What it got over, and what comes after the cause, is no cause.
     check(Server::LlamaServer, "0.00.001.001 E cmn  x: odd\n0.00.001.002 I srv  listening on http://h:1\n", None);
     check(Server::LlamaServer, "error: invalid argument: --x\n0.00.001.001 E cmn  x: odd\n", None);
