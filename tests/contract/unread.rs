@@ -48,6 +48,18 @@ fn a_port_that_nobody_can_read_is_not_blamed() {
         check_of(&mut batch, &launch(line("tiny.gguf", "$PORT", QUIET)), &[silent]);
         let receipt = batch.ok(json!({"cmd": "stop", "session": session}));
         assert_eq!((&receipt["dead"], &receipt["notes"]), (&json!(true), &json!([])), "{host}: {receipt}");
+        // A process of its own has it.
+        let twice = format!(
+            "{} & sleep 2; {}",
+            line("tiny.gguf", "$PORT", "").trim_start_matches("exec "),
+            line("tiny.gguf", "$PORT", "2>&1")
+        );
+        let session = batch.launch(launch(twice));
+        batch.ok(json!({"cmd": "wait", "session": session, "for": "exit", "timeout_s": 30}));
+        let (row, own) =
+            (row(&mut batch, &session), format!("port {} was taken by another process of this session", place.port));
+        let detail = row["detail"].as_str().unwrap_or_default();
+        assert!(detail.ends_with(&own) || detail.starts_with(silent), "{host}: {row}");
         batch.finish();
     }
 }

@@ -77,7 +77,7 @@ pub enum Holder {
     Unknown,
     /// Nobody.
     Nobody,
-    /// A process of the session itself that lives on.
+    /// A process of the session itself, now or when it failed.
     Own,
     /// A process of somebody else, in words.
     Other(String),
@@ -290,7 +290,7 @@ fn port_in_use(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<S
     let port = port.map_or_else(|| "its port".to_owned(), |port| format!("port {port}"));
     let detail = match &evidence.holder {
         Holder::Other(who) => format!("{port} is in use by {who}"),
-        Holder::Own => format!("{port} is in use by another process of this session"),
+        Holder::Own => format!("{port} was taken by another process of this session"),
         Holder::Nobody => {
             let detail = format!(
                 "it could not listen on {port}, though nobody does now: old connections may be closing, or its host is not this computer's"

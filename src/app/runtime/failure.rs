@@ -72,6 +72,9 @@ impl Inner {
             let may_have_met = |held| served.is_none_or(|served| may_have_met(served, held));
             self.holder_of(&session.id, port, may_have_met)
         });
+        // Whoever of its own had the port may have ended with the terminal.
+        let had = said.is_some() && said == serving.own_port();
+        let holder = if had && holder == Holder::Nobody { Holder::Own } else { holder };
         let free_port = match holder {
             Holder::Other(_) | Holder::Own => port.and_then(|port| self.free_port(port)),
             Holder::Unknown | Holder::Nobody => None,

@@ -413,7 +413,7 @@ fn a_port_that_nobody_can_read_is_not_spoken_of() {
     }
     let mut case = told("llama-port-in-use", Server::LlamaServer);
     case.holder = Holder::Own;
-    let detail = "port 18703 is in use by another process of this session";
+    let detail = "port 18703 was taken by another process of this session";
     let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18800 -t 1 -c 512";
     case.check(Cause::PortInUse, detail, Some(suggested));
     // Where nothing says that it failed because of its port, its own process is no stranger.
