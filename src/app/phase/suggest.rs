@@ -78,7 +78,8 @@ pub(super) fn with_option(command: &CommandLine, names: &[&str], value: &str) ->
             let any: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
             let option = Regex::new(&format!(r"(^|\s)({})([=\s]\s*){FIRST}{REST}", any.join("|"))).ok()?;
             let value = shlex::try_quote(value).ok()?;
-            if option.find(line).is_some_and(|found| is_cut(line, found.end())) {
+            // Of several ones nobody can tell which it is.
+            if option.find_iter(line).count() > 1 || option.find(line).is_some_and(|found| is_cut(line, found.end())) {
                 return None;
             }
             let changed = option
@@ -192,6 +193,8 @@ mod tests {
             let line_of = |value: &str| CommandLine::Line(format!("x --port {value} -m a >/dev/null"));
             assert_eq!(with_option(&line_of(value), &["--port"], "9"), Some(line_of("9")), "{value}");
         }
+        let twice = CommandLine::Line("y --port 8 & x --port 8".into());
+        assert_eq!(with_option(&twice, &["--port"], "9"), None);
         // Nothing is left of half a substitution.
         for value in ["$(next 8)", "`next 8`", "$((8 + 1))", "${PORT:-$(next 8)}"] {
             let command = CommandLine::Line(format!("x --port {value} -m a"));
