@@ -43,25 +43,25 @@ fn server() -> Option<PathBuf> {
 }
 
 /// A place with model files, and the command of a server on a port of its own.
-struct Place {
-    rig: Rig,
-    server: PathBuf,
-    port: u16,
+pub(crate) struct Place {
+    pub(crate) rig: Rig,
+    pub(crate) server: PathBuf,
+    pub(crate) port: u16,
 }
 
 impl Place {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Some(Self { server: server()?, rig: Rig::new(), port: free_port() })
     }
 
     /// Makes a model file.
-    fn model(&self, name: &str, options: &[&str]) {
+    pub(crate) fn model(&self, name: &str, options: &[&str]) {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model-server/make_tiny_gguf.py");
         let made = Command::new("python3").arg(script).arg(self.rig.work().join(name)).args(options).output().unwrap();
         assert!(made.status.success(), "{made:?}");
     }
 
-    fn command(&self, model: &str, more: &[&str]) -> Vec<String> {
+    pub(crate) fn command(&self, model: &str, more: &[&str]) -> Vec<String> {
         let port = self.port.to_string();
         let server = self.server.to_str().unwrap();
         let words = [server, "-m", model, "--host", "127.0.0.1", "--port", &port, "-t", "1", "-c", "512"];
@@ -69,7 +69,7 @@ impl Place {
     }
 }
 
-fn ready(session: &str) -> Value {
+pub(crate) fn ready(session: &str) -> Value {
     json!({"cmd": "wait", "session": session, "for": "ready", "timeout_s": 60})
 }
 
@@ -370,14 +370,19 @@ fn failures_are_diagnosed_with_a_log_and_without() {
 
 /// Launches a command that fails, and checks what is said of it. In every tenth run or so the server loses its own
 /// last lines; then what can be said without them holds.
-fn check(batch: &mut Batch, host: &str, command: &Value, expected: &[&str]) {
-    let session = batch.launch(json!({"command": command, "kind": "serve", "host": host}));
+pub(crate) fn check(batch: &mut Batch, host: &str, command: &Value, expected: &[&str]) {
+    check_of(batch, &json!({"command": command, "kind": "serve", "host": host}), expected);
+}
+
+/// The same of any launch.
+pub(crate) fn check_of(batch: &mut Batch, launch: &Value, expected: &[&str]) {
+    let session = batch.launch(launch.clone());
     let (kind, message) = batch.err(ready(&session));
     let row = row(batch, &session);
     let detail = row["detail"].as_str().unwrap_or_default();
     let right = expected.iter().any(|expected| detail.starts_with(*expected));
-    assert!(kind == "failed" && row["phase"] == "failed" && right, "{host} {command}: {row}");
-    assert!(message.contains(detail), "{host} {command}: {message}");
+    assert!(kind == "failed" && row["phase"] == "failed" && right, "{launch}: {row}");
+    assert!(message.contains(detail), "{launch}: {message}");
 }
 
 #[test]

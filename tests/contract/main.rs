@@ -50,5 +50,6 @@ mod servers;
 mod shells;
 mod subcommands;
 mod typing;
+mod unread;
 mod upkeep;
 mod waits;

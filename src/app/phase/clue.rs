@@ -28,6 +28,8 @@ pub enum Says {
 pub enum Cause {
     /// Its port is taken.
     PortInUse,
+    /// It cannot listen on a socket in the file system.
+    Socket,
     /// Its model file is not there.
     MissingFile,
     /// Its model file is not whole, or no model.
@@ -61,8 +63,9 @@ pub enum Cause {
 }
 
 impl Cause {
-    const ALL: [(Self, &'static str); 16] = [
+    const ALL: [(Self, &'static str); 17] = [
         (Self::PortInUse, "port-in-use"),
+        (Self::Socket, "socket"),
         (Self::MissingFile, "missing-file"),
         (Self::BadFile, "bad-file"),
         (Self::UnknownArchitecture, "unknown-architecture"),
@@ -103,6 +106,7 @@ impl Says {
         "begins",
         "ends",
         "port-in-use",
+        "socket",
         "missing-file",
         "bad-file",
         "unknown-architecture",
@@ -190,6 +194,27 @@ impl Table {
 
     /// Returns the message of a line: without what stands before it.
     pub(super) fn message<'a>(&self, line: &'a str) -> &'a str {
+        self.split(line).1.trim()
+    }
+
+    /// Tells whether a line is of an error, by its level, which stands before its message, or by how that begins. Of a trace of Python that is the
+    /// line that names the exception.
+    pub(super) fn is_error(before: &str, message: &str) -> bool {
+        let mut words = before.split([' ', ':', '[', ']', '=']);
+        let of_level = words.any(|word| matches!(word, "E" | "ERROR" | "CRITICAL" | "FATAL"));
+        let mut parts = message.split_whitespace();
+        let first = parts.next().unwrap_or_default();
+        let name = first.strip_suffix(':').unwrap_or_default().to_ascii_lowercase();
+        let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'));
+        let named = is_name && ["error", "exception", "fatal", "panic"].iter().any(|end| name.ends_with(end));
+        let of_trace = message.starts_with(char::is_whitespace) || first == "Traceback";
+        // argparse(3) of Python: `program: error: why`.
+        let of_program = first.ends_with(':') && parts.next() == Some("error:");
+        named || of_program || (of_level && !of_trace && !message.is_empty())
+    }
+
+    /// Parts a line into what stands before its message, and the message.
+    pub(super) fn split<'a>(&self, line: &'a str) -> (&'a str, &'a str) {
         let mut rest = line;
         for _ in 0..4 {
             match self.prefix.find(rest) {
@@ -197,7 +222,7 @@ impl Table {
                 None => break,
             }
         }
-        rest.trim()
+        line.split_at(line.len() - rest.len())
     }
 
     /// Returns what a message says, in the order of the table; a server's own patterns come first.

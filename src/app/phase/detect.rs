@@ -32,6 +32,8 @@ pub struct Seen {
     pub matched: bool,
     /// The first cause of failure.
     pub cause: Option<Found>,
+    /// The first line of an error that nobody here understands; of a server that says it is ready, the last one.
+    pub complaint: Option<String>,
     /// There was something to read, whatever it said.
     pub printed: bool,
 }
@@ -47,6 +49,13 @@ pub struct Found {
     pub why: Option<String>,
     /// The line.
     pub line: String,
+}
+
+impl Found {
+    /// Returns the port that it says is taken.
+    pub fn port(&self) -> Option<u16> {
+        self.what.as_deref().filter(|_| self.cause == Cause::PortInUse)?.parse().ok()
+    }
 }
 
 /// Reads the output of one session.
@@ -101,20 +110,29 @@ impl Detector {
 
     /// It answers: whatever it complained of before did not keep it from that.
     pub fn forgive(&mut self) {
-        self.seen.cause = None;
+        (self.seen.cause, self.seen.complaint) = (None, None);
     }
 }
 
 fn read(table: &Table, server: Server, ready: Option<&Regex>, seen: &mut Seen, line: &str) {
     if ready.is_some_and(|ready| ready.is_match(line)) {
-        (seen.matched, seen.cause) = (true, None);
+        (seen.matched, seen.cause, seen.complaint) = (true, None, None);
     }
-    let message = table.message(line);
-    let Some((clue, captures)) = table.read(server, message) else { return };
+    let (before, untrimmed) = table.split(line);
+    let message = untrimmed.trim();
+    let Some((clue, captures)) = table.read(server, message) else {
+        // What it said of a request long ago is no reason to end.
+        let counts = seen.complaint.is_none() || seen.phase == Some(Phase::Ready);
+        if seen.cause.is_none() && counts && Table::is_error(before, untrimmed) {
+            let words: Vec<&str> = message.split_whitespace().collect();
+            seen.complaint = Some(shown(&words.join(" ")));
+        }
+        return;
+    };
     match clue.says {
         Says::Comes(phase) => {
             if phase == Phase::Ready {
-                seen.cause = None;
+                (seen.cause, seen.complaint) = (None, None);
             }
             come(seen, phase, percent(&captures), &detail(&captures, message));
         }

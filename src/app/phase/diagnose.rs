@@ -4,13 +4,14 @@
 //! holder of the port and the model file still speak, and what was asked aside: the program for its options and
 //! architectures, the hub for the model, the kernel for a limit of memory.
 
-use super::beside::{Beside, fault};
+use super::beside::{Beside, Part, fault};
 use super::clue::Cause;
 use super::detect::Found;
 use super::gguf::Fault;
-use super::preflight::told_to_run;
+use super::preflight::{simple_commands, told_to_run};
 use super::server::{Served, Server};
 use super::silent::Aside;
+use super::socket::Socket;
 use super::suggest::{Suggestion, with_option, with_output, without_option};
 use super::words::commands;
 use crate::app::contract::CommandLine;
@@ -29,10 +30,14 @@ pub struct Evidence<'a> {
     pub signal: Option<&'a str>,
     /// The first cause in its output.
     pub found: Option<&'a Found>,
+    /// The line of an error in its output that nobody here understands.
+    pub complaint: Option<&'a str>,
     /// It was seen listening on its port.
     pub listened: bool,
-    /// Who listens on its port now.
+    /// Who listens on its port now: on the one that its output names, else on the one that it was told.
     pub holder: Holder,
+    /// What is where its socket in the file system is to be.
+    pub socket: Socket,
     /// A port that nobody listens on.
     pub free_port: Option<u16>,
     /// Its model file, as far as it has not loaded it.
@@ -52,6 +57,16 @@ impl Evidence<'_> {
             self.beside.iter().filter(|(beside, _)| blameless && named.is_none_or(|name| name == beside.name));
         meant.find_map(|(beside, file)| fault(self.command, beside, file))
     }
+
+    /// Returns the draft model that is of this architecture, where the model is of another one.
+    fn draft_of(&self, architecture: Option<&str>) -> Option<&Beside> {
+        if let Some(Aside::Architecture(_, beside)) = &self.aside {
+            return beside.as_ref();
+        }
+        let of_it = |file: &File| matches!(file, File::Whole(Some(name)) if Some(name.as_str()) == architecture);
+        let mut drafts = self.beside.iter().filter(|(beside, file)| beside.part == Part::Draft && of_it(file));
+        drafts.next().filter(|_| !of_it(&self.file)).map(|(beside, _)| beside)
+    }
 }
 
 /// Who listens on a port.
@@ -62,6 +77,8 @@ pub enum Holder {
     Unknown,
     /// Nobody.
     Nobody,
+    /// A process of the session itself, now or when it failed.
+    Own,
     /// A process of somebody else, in words.
     Other(String),
 }
@@ -113,6 +130,9 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     if matches!(evidence.holder, Holder::Other(_)) && !evidence.listened {
         return Some(of_cause(evidence, Cause::PortInUse, None));
     }
+    if evidence.socket.is_in_the_way() && !evidence.listened {
+        return Some(of_cause(evidence, Cause::Socket, None));
+    }
     // A line about the loading of the model is no other reason than its file.
     let of_loading = |found: &Found| found.why.as_deref().is_some_and(|why| why.contains("loading"));
     if let Some(vague) = evidence.found.filter(|found| !of_loading(found)) {
@@ -135,7 +155,7 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
     let served = evidence.served.filter(|served| served.server != Server::Other)?;
     // argparse(3) of Python ends so, after the usage.
     let python = served.server.package().is_some() || served.server == Server::ComfyUi;
-    if evidence.code == Some(2) && python {
+    if evidence.code == Some(2) && python && evidence.complaint.is_none() {
         return Some(of_cause(evidence, Cause::BadFlag, None));
     }
     // Servers end so by themselves; a signal tells its own story.
@@ -146,8 +166,8 @@ pub fn diagnose(evidence: &Evidence<'_>) -> Option<Diagnosis> {
 fn of_aside(evidence: &Evidence<'_>, aside: &Aside) -> Diagnosis {
     let (cause, what) = match aside {
         Aside::Flag(flag) => (Cause::BadFlag, Some(flag.clone())),
-        Aside::Value(flag) => (Cause::BadValue, Some(flag.clone())),
-        Aside::Architecture(name) => (Cause::UnknownArchitecture, Some(name.clone())),
+        Aside::Value(flag) | Aside::Open(flag) => (Cause::BadValue, Some(flag.clone())),
+        Aside::Architecture(name, _) => (Cause::UnknownArchitecture, Some(name.clone())),
         Aside::Hub(cause) => (*cause, None),
         Aside::AddressSpace(_) => (Cause::OutOfMemory, None),
     };
@@ -178,13 +198,33 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
     let why = found.and_then(|found| found.why.as_deref());
     let (detail, suggestion) = match cause {
         Cause::PortInUse => port_in_use(evidence, what),
+        Cause::Socket => {
+            let (detail, way_out) = evidence.socket.fault(what.or_else(|| evidence.served?.socket()));
+            (detail, Some(way_out))
+        }
         Cause::MissingFile => missing_file(evidence, what),
         Cause::BadFile => bad_file(evidence, what, why),
         Cause::UnknownArchitecture => {
-            let detail = format!("it does not know the architecture of the model{}", quoted(what));
+            let detail = match evidence.draft_of(what) {
+                Some(Beside { name, option, .. }) => {
+                    format!("it does not know the architecture{} of the draft model {name:?} of {option}", quoted(what))
+                }
+                None => format!("it does not know the architecture of the model{}", quoted(what)),
+            };
             (detail, Some(Suggestion::words("take a newer version of the server, or another model")))
         }
         Cause::BadFlag => bad_flag(evidence, what),
+        Cause::BadValue if matches!(evidence.aside, Some(Aside::Open(_))) => {
+            (format!("its last option, {}, has no value", what.unwrap_or_default()), help(evidence))
+        }
+        Cause::BadValue if what.is_none() => {
+            let why = why.unwrap_or_default();
+            let detail = match option_with(evidence.command, why) {
+                Some(option) => format!("it does not take the value of {option} ({why})"),
+                None => format!("it does not take one of its options: {why}"),
+            };
+            (detail, help(evidence))
+        }
         Cause::BadValue => {
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
             (format!("it does not take the value of {}{why}", what.unwrap_or("an option")), help(evidence))
@@ -232,11 +272,13 @@ fn of_cause(evidence: &Evidence<'_>, cause: Cause, found: Option<&Found>) -> Dia
             (format!("it found no{}", named(evidence, None)), Some(Suggestion::words("check the name of the model")))
         }
         Cause::Died => {
-            let seen = with_output(evidence.command).filter(|_| found.is_none()).map(|command| {
+            let silent = found.is_none() && evidence.complaint.is_none();
+            let seen = with_output(evidence.command).filter(|_| silent).map(|command| {
                 let text = "its output goes to /dev/null: start it without that to see why";
                 Suggestion::with(text, Some(command))
             });
-            (why.map_or_else(|| nothing_said(evidence), |why| format!("it says: {why}")), seen)
+            let says = evidence.complaint.or(why);
+            (says.map_or_else(|| nothing_said(evidence), |says| format!("it says: {says}")), seen)
         }
     };
     // Names of files, repositories and programs are not ours, and may hold secrets.
@@ -248,6 +290,7 @@ fn port_in_use(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<S
     let port = port.map_or_else(|| "its port".to_owned(), |port| format!("port {port}"));
     let detail = match &evidence.holder {
         Holder::Other(who) => format!("{port} is in use by {who}"),
+        Holder::Own => format!("{port} was taken by another process of this session"),
         Holder::Nobody => {
             let detail = format!(
                 "it could not listen on {port}, though nobody does now: old connections may be closing, or its host is not this computer's"
@@ -328,6 +371,15 @@ fn bad_flag(evidence: &Evidence<'_>, what: Option<&str>) -> (String, Option<Sugg
     let changed = without_option(evidence.command, flag, true);
     let suggestion = changed.map(|command| Suggestion::with(format!("leave {flag} out"), Some(command)));
     (format!("it does not know the option {flag}"), suggestion)
+}
+
+/// Returns the option whose value a complaint ends with.
+fn option_with(command: &CommandLine, complaint: &str) -> Option<String> {
+    let (all, _) = simple_commands(command);
+    let is_it = |pair: &&[String]| {
+        pair[0].starts_with('-') && complaint.strip_suffix(pair[1].as_str()).is_some_and(|rest| rest.ends_with(' '))
+    };
+    all.iter().find_map(|words| words.windows(2).find(is_it)).map(|pair| pair[0].clone())
 }
 
 /// What the program says of its options, to be asked before it is started again. What only starts it is not asked.

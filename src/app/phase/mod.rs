@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `words` | the words of a command, in the manner of a shell |
 //! | `wrapper` | programs that run another one, and the lines that they hand to a shell |
+//! | `port` | where a server listens, as far as its command tells |
 //! | `server` | which server a command is, its port and its health probe |
 //! | `lines` | the lines of a terminal's output, whatever pieces it comes in |
 //! | `clue` | what a line says: the table `assets/patterns.toml`, and its overrides |
@@ -19,6 +20,7 @@
 //! | `preflight` | what can be told of a server before it is launched |
 //! | `kind` | what kind of work a command is, for who has not said it |
 //! | `stranger` | whether a process of somebody else looks like a server |
+//! | `socket` | what keeps a server from a socket in the file system |
 //! | `silent` | what can be told of a failure of which the output says nothing |
 //! | `suggest` | the command that would have worked |
 
@@ -31,9 +33,11 @@ mod fuse;
 mod gguf;
 mod kind;
 mod lines;
+mod port;
 mod preflight;
 mod server;
 mod silent;
+mod socket;
 mod stranger;
 mod suggest;
 mod words;
@@ -47,11 +51,13 @@ pub use diagnose::{Diagnosis, Evidence, File, Holder, diagnose};
 pub use fuse::{Probed, Progress, Readiness, fuse};
 pub use gguf::{Fault, Gguf, read as read_gguf};
 pub use kind::kind_of;
+pub use port::{HIDDEN, Port};
 pub use preflight::{Direct, direct, fetches};
 pub use server::{Probe, Served, Server, named, recognise};
 pub use silent::{
     Answer as HubAnswer, Aside, Options, Run, Told, came_to_the_hub, hub_cause, judge_options, questions, repository,
     stays, tight, told,
 };
+pub use socket::Socket;
 pub use stranger::{looks_like, server_like};
 pub use suggest::Suggestion;

@@ -1,5 +1,6 @@
 //! Which model server a command is, where it listens, and how it is asked whether it is ready.
 
+use super::port::{HIDDEN, Port, is_expanded, is_socket};
 use super::silent::redirection;
 use super::words::commands;
 use super::wrapper::{SHELLS, shell_line, tails, wrapped_line, wraps};
@@ -95,7 +96,7 @@ impl Server {
     }
 
     /// Returns the variables that set its port, for example `OLLAMA_HOST`.
-    const fn port_variables(self) -> &'static [&'static str] {
+    pub(super) const fn port_variables(self) -> &'static [&'static str] {
         match self {
             Self::LlamaServer => &["LLAMA_ARG_PORT"],
             Self::Ollama => &["OLLAMA_HOST"],
@@ -122,8 +123,8 @@ impl Server {
 pub struct Served {
     /// Which server.
     pub server: Server,
-    /// The port that was asked for.
-    pub port: Option<u16>,
+    /// Where it listens.
+    pub port: Port,
     /// The address that it is to listen on, where that was said.
     pub host: Option<String>,
     /// The model: a file or a repository.
@@ -137,7 +138,16 @@ pub struct Served {
 impl Served {
     /// Returns the port that it listens on, as far as is known.
     pub fn port(&self) -> Option<u16> {
-        self.port.or(self.server.default_port())
+        match self.port {
+            Port::Named(port) => Some(port),
+            Port::Usual => self.server.default_port(),
+            Port::Unread | Port::Nowhere => None,
+        }
+    }
+
+    /// Returns the socket in the file system that it listens on, where that is known.
+    pub fn socket(&self) -> Option<&str> {
+        self.host.as_deref().filter(|_| self.port == Port::Nowhere)
     }
 }
 
@@ -146,19 +156,23 @@ impl Served {
 pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
     if SHELLS.contains(&base(argv.first()?)) {
         let line = &argv[shell_line(argv)?];
+        let mut before = Before::default();
         let found = commands(line).into_iter().filter_map(|words| {
             let (set, rest) = without_front(&words);
             let inner = |name: &str| {
-                let own = set.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-                own.or_else(|| variable(name))
+                let own = set.iter().chain(before.set.iter().rev()).find(|(known, _)| known == name);
+                let own = own.map(|(_, value)| value.clone());
+                own.or_else(|| if before.is_hidden { Some(HIDDEN.to_owned()) } else { variable(name) })
             };
-            recognise(rest, &inner, cwd)
+            let served = recognise(rest, &inner, cwd);
+            before.run(&set, rest);
+            served
         });
         // A server that is known comes before a program that merely has a port.
         let (mut known, mut other): (Vec<_>, Vec<_>) = found.partition(|served| served.server != Server::Other);
         known.append(&mut other);
         // What a variable of the shell stands for nobody knows here.
-        let is_plain = |text: &String| !text.contains(['$', '`']);
+        let is_plain = |text: &String| !is_expanded(text);
         return known.into_iter().next().map(|served| Served {
             model: served.model.filter(is_plain),
             host: served.host.filter(is_plain),
@@ -177,6 +191,31 @@ pub fn recognise(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd
 pub fn named(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
     let is_known = |words: &Vec<String>| server_of(words, cwd).0 != Server::Other;
     tails(argv).into_iter().find(is_known).and_then(|words| recognise(&words, variable, cwd))
+}
+
+/// The variables that the commands of a line have set for those after them.
+#[derive(Default)]
+struct Before {
+    set: Vec<(String, String)>,
+    /// A file was read that may have set any.
+    is_hidden: bool,
+}
+
+impl Before {
+    /// Takes the next command: `set` stands before its program.
+    fn run(&mut self, set: &[(String, String)], words: &[String]) {
+        let (program, rest) = words.split_first().map_or(("", &[][..]), |(first, rest)| (first.as_str(), rest));
+        let hidden = |name: &String| (name.clone(), HIDDEN.to_owned());
+        match program {
+            // Whether the next command has them nobody can tell.
+            "" => self.set.extend(set.iter().map(|(name, _)| hidden(name))),
+            "export" | "declare" | "typeset" => self.set.extend(rest.iter().filter_map(|word| assignment(word))),
+            "unset" => self.set.extend(rest.iter().map(|name| (name.clone(), String::new()))),
+            // What a virtual environment sets is for Python.
+            "." | "source" => self.is_hidden |= rest.first().is_none_or(|file| base(file) != "activate"),
+            _ => {}
+        }
+    }
 }
 
 /// Takes off what stands before the program of a simple command: the variables that it sets, and redirections.
@@ -200,18 +239,27 @@ fn without_front(words: &[String]) -> (Vec<(String, String)>, &[String]) {
 /// Reads a command that no shell reads.
 fn plain(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) -> Option<Served> {
     let (server, words) = server_of(argv, cwd);
-    let port = match flag(words, &["--port", "--server-port"]).and_then(|text| text.parse().ok()) {
-        Some(port) => Some(port),
-        // To llama-server it is the prompt.
-        None if server != Server::LlamaServer => flag(words, &["-p"]).and_then(|text| text.parse().ok()),
-        None => None,
+    // As of `env A=1 llama-server`.
+    let before = &argv[..argv.len() - words.len()];
+    let variable = |name: &str| {
+        let own = before.iter().rev().filter_map(|word| assignment(word)).find(|(known, _)| known == name);
+        own.map_or_else(|| variable(name), |(_, value)| Some(value))
     };
-    let port = port.or_else(|| server.port_variables().iter().find_map(|name| port_of(&variable(name)?)));
-    if server == Server::Other && port.is_none() {
+    let port = Port::read(server, words, &variable);
+    if server == Server::Other && !matches!(port, Port::Named(_)) {
         return None;
     }
     let host = flag(words, &["--host", "--hostname", "--server-name", "--listen"]);
     let host = host.filter(|host| !host.starts_with('-')).map(str::to_owned);
+    let variable_of_host = || {
+        if server == Server::Ollama {
+            return host_of(&variable("OLLAMA_HOST")?);
+        }
+        variable("LLAMA_ARG_HOST").filter(|host| server == Server::LlamaServer && !host.is_empty())
+    };
+    let host = host.or_else(variable_of_host);
+    // llama-server takes such a host for a socket in the file system.
+    let on_socket = server == Server::LlamaServer && host.as_deref().is_some_and(is_socket);
     let named = match server {
         Server::LlamaServer => flag(words, &["-m", "--model"]),
         Server::Vllm => flag(words, &["--model"]).or_else(|| operand(words, "serve")),
@@ -227,8 +275,8 @@ fn plain(argv: &[String], variable: &dyn Fn(&str) -> Option<String>, cwd: &str) 
     let on = |value: Option<String>| value.is_some_and(|value| matches!(value.as_str(), "1" | "true" | "yes" | "ON"));
     Some(Served {
         server,
-        port: port.filter(|port| *port > 0),
-        host: host.or_else(|| host_of(&variable("OLLAMA_HOST").filter(|_| server == Server::Ollama)?)),
+        port: if on_socket { Port::Nowhere } else { port },
+        host,
         model_is_file: files || model.as_ref().is_some_and(is_path),
         model,
         offline: words.iter().any(|word| word == "--offline")
@@ -299,14 +347,7 @@ fn operand<'a>(words: &'a [String], subcommand: &str) -> Option<&'a str> {
     (!next.starts_with('-')).then_some(next.as_str())
 }
 
-/// Returns the port of `8080`, `:8080`, `host:8080`, `[::1]:8080` or `http://host:8080`.
-fn port_of(text: &str) -> Option<u16> {
-    let text = text.trim().trim_end_matches('/');
-    let last = text.rsplit(':').next()?;
-    last.parse().ok().filter(|port| *port > 0)
-}
-
-/// Returns the host of what [`port_of`] reads.
+/// Returns the host of `8080`, `:8080`, `host:8080`, `[::1]:8080` or `http://host:8080`.
 fn host_of(text: &str) -> Option<String> {
     let rest = text.trim().trim_start_matches("http://").trim_end_matches('/');
     let host = match rest.rsplit_once(':') {
@@ -420,7 +461,7 @@ mod tests {
     fn what_runs_it_is_seen_through() {
         let check = |line: &str| {
             let found = served(line, &[]).map(|served| (served.server, served.port, served.model));
-            assert_eq!(found, Some((Server::LlamaServer, Some(9), Some("x".into()))), "{line}");
+            assert_eq!(found, Some((Server::LlamaServer, Port::Named(9), Some("x".into()))), "{line}");
         };
         for before in [
             "timeout 100",
@@ -455,7 +496,7 @@ mod tests {
             let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
             recognise(&argv, &|_| None, "/").map(|served| (served.server, served.port, served.model))
         };
-        let expected = Some((Server::LlamaServer, Some(9), Some("x".to_owned())));
+        let expected = Some((Server::LlamaServer, Port::Named(9), Some("x".to_owned())));
         let server = "llama-server -m x --port 9";
         for line in [
             "while true; do S; done",
@@ -498,7 +539,7 @@ mod tests {
 
     #[test]
     fn a_server_that_is_only_named_is_read_so() {
-        let check = |line: &str, expected: Option<(Server, Option<u16>)>| {
+        let check = |line: &str, expected: Option<(Server, Port)>| {
             let variable = |_: &str| None;
             let shell = ["sh", "-c", line].map(str::to_owned);
             let plain: Vec<String> = line.split(' ').map(str::to_owned).collect();
@@ -508,9 +549,9 @@ mod tests {
                 assert_eq!(found, expected, "{argv:?}");
             }
         };
-        check("my-wrapper -p 4 /opt/llama-server -p 3 --port 9", Some((Server::LlamaServer, Some(9))));
-        check("my-wrapper -- vllm serve x", Some((Server::Vllm, None)));
-        check("my-wrapper python3 -m sglang.launch_server", Some((Server::Sglang, None)));
+        check("my-wrapper -p 4 /opt/llama-server -p 3 --port 9", Some((Server::LlamaServer, Port::Named(9))));
+        check("my-wrapper -- vllm serve x", Some((Server::Vllm, Port::Usual)));
+        check("my-wrapper python3 -m sglang.launch_server", Some((Server::Sglang, Port::Usual)));
         check("echo llama-server", None);
         check("my-server --log llama-server.log --port 5", None);
     }

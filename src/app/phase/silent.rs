@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::beside::Beside;
 use super::clue::Cause;
+use super::port::is_expanded;
 use super::preflight::{Direct, simple_commands, unwrapped};
 use super::server::{Served, Server, assignment, base, server_of};
 use super::wrapper::is_away;
@@ -16,8 +18,10 @@ pub enum Aside {
     Flag(String),
     /// The program wants a number for this option, and got something else.
     Value(String),
-    /// The program does not know this architecture, which is that of the model.
-    Architecture(String),
+    /// The last option has no value, and takes one.
+    Open(String),
+    /// The program does not know this architecture, which is that of the model, or of this file beside it.
+    Architecture(String, Option<Beside>),
     /// What the hub answers, or that nothing is there without it.
     Hub(Cause),
     /// Its address space was limited to so many bytes.
@@ -95,16 +99,14 @@ fn without_redirections(words: Vec<String>) -> Option<Vec<String>> {
     while let Some(word) = rest.next() {
         match redirection(&word) {
             Some(true) => drop(rest.next()),
+            // What is read from another command, or by one.
+            Some(false) if word.contains('(') => return None,
             Some(false) => {}
             None if is_expanded(&word) => return None,
             None => kept.push(word),
         }
     }
     Some(kept)
-}
-
-fn is_expanded(word: &str) -> bool {
-    word.contains(['$', '`'])
 }
 
 /// Tells whether a word redirects something, and if so, whether the next word says where to.
@@ -122,6 +124,8 @@ pub enum Options {
     Unknown(String),
     /// It wants a number for this one, and got something else.
     NoNumber(String),
+    /// This one is the last word, and takes a value.
+    Open(String),
     /// Nobody can tell.
     Unclear,
 }
@@ -145,7 +149,8 @@ pub fn judge_options(words: &[String], help: &str) -> Options {
         };
         let given: Vec<&String> = rest.by_ref().take(values.count()).collect();
         if given.len() < values.count() {
-            return Options::Unclear;
+            // What may be wrong before it is complained of first.
+            return if judged == Options::Taken { Options::Open(word.clone()) } else { Options::Unclear };
         }
         match values {
             // The first one that is wrong is complained of.
@@ -376,7 +381,7 @@ mod tests {
             let words = words(&format!("llama-server {line}"));
             let unknown = match judge_options(&words, HELP) {
                 Options::Unknown(option) => Some(option),
-                Options::Taken | Options::NoNumber(_) | Options::Unclear => None,
+                Options::Taken | Options::NoNumber(_) | Options::Open(_) | Options::Unclear => None,
             };
             assert_eq!(unknown.as_deref(), expected, "{line}");
         };
@@ -412,7 +417,10 @@ mod tests {
         check("-fa on --cpu-strict 1", Options::Taken);
         check("-fa maybe", Options::Unclear);
         check("-fa maybe --bogus", Options::Unknown("--bogus".into()));
-        check("--port 7 -c", Options::Unclear);
+        check("--port 7 -c", Options::Open("-c".into()));
+        check("--port 7 --control-vector-layer-range 3", Options::Open("--control-vector-layer-range".into()));
+        check("-fa maybe -c", Options::Unclear);
+        check("-c abc -m", Options::NoNumber("-c".into()));
         check("--mlock 3", Options::Unclear);
     }
 

@@ -78,6 +78,10 @@ pub(super) fn with_option(command: &CommandLine, names: &[&str], value: &str) ->
             let any: Vec<String> = names.iter().map(|name| regex::escape(name)).collect();
             let option = Regex::new(&format!(r"(^|\s)({})([=\s]\s*){FIRST}{REST}", any.join("|"))).ok()?;
             let value = shlex::try_quote(value).ok()?;
+            // Of several ones nobody can tell which it is.
+            if option.find_iter(line).count() > 1 || option.find(line).is_some_and(|found| is_cut(line, found.end())) {
+                return None;
+            }
             let changed = option
                 .replace(line, |found: &regex::Captures<'_>| format!("{}{}{}{value}", &found[1], &found[2], &found[3]));
             if changed != *line {
@@ -110,10 +114,23 @@ pub(super) fn without_option(command: &CommandLine, name: &str, takes_value: boo
             let value = if takes_value { format!(r"(={REST}|\s+{FIRST}{REST})?") } else { String::new() };
             // Another option may begin in the same way.
             let option = Regex::new(&format!(r"(^|\s){}{value}(?<end>$|[\s;&|<>()])", regex::escape(name))).ok()?;
+            if option.find(line).is_some_and(|found| is_cut(line, found.end())) {
+                return None;
+            }
             let changed = option.replace(line, "$end");
             (changed != *line).then(|| CommandLine::Line(changed.trim().to_owned()))
         }
     }
+}
+
+/// Tells whether a part of a line that ends there ends within a substitution, as `--port $` of `--port $(next)`.
+fn is_cut(line: &str, end: usize) -> bool {
+    let (before, after) = line.split_at(end);
+    let count = |mark: &str| before.matches(mark).count();
+    count("`") % 2 == 1
+        || count("${") > count("}")
+        || count("$(") > count(")")
+        || (before.ends_with('$') && after.starts_with('('))
 }
 
 /// Returns the command without what sends its output to nobody; `None` where nothing does, or where it may be the output
@@ -172,6 +189,18 @@ mod tests {
         check("x --port=8 -m a", "x --port=9 -m a");
         check("x -p 8", "x -p 9");
         check("x -m a", "x -m a --port 9");
+        for value in ["$PORT", "${PORT:-8}"] {
+            let line_of = |value: &str| CommandLine::Line(format!("x --port {value} -m a >/dev/null"));
+            assert_eq!(with_option(&line_of(value), &["--port"], "9"), Some(line_of("9")), "{value}");
+        }
+        let twice = CommandLine::Line("y --port 8 & x --port 8".into());
+        assert_eq!(with_option(&twice, &["--port"], "9"), None);
+        // Nothing is left of half a substitution.
+        for value in ["$(next 8)", "`next 8`", "$((8 + 1))", "${PORT:-$(next 8)}"] {
+            let command = CommandLine::Line(format!("x --port {value} -m a"));
+            assert_eq!(with_option(&command, &["--port"], "9"), None, "{value}");
+            assert_eq!(without_option(&command, "--port", true), None, "{value}");
+        }
         let several = CommandLine::Line("cd /m && x".into());
         assert_eq!(with_option(&several, &["--port"], "9"), None);
         let several = CommandLine::Line("cd /m && x --port 8; y".into());

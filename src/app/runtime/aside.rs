@@ -15,8 +15,8 @@ use super::session::Session;
 use crate::app::config::find_program;
 use crate::app::contract::Phase;
 use crate::app::phase::{
-    Aside, Cause, File, HubAnswer, Options, Run, Seen, Served, Server, Told, came_to_the_hub, hub_cause, judge_options,
-    questions, repository, stays, tight, told,
+    Aside, Cause, Evidence, File, HubAnswer, Options, Part, Run, Seen, Served, Server, Told, came_to_the_hub,
+    hub_cause, judge_options, questions, repository, stays, tight, told,
 };
 use crate::lifecycle::spawn::{Spec, is_elf, run};
 use crate::lifecycle::tether::{ExitRecord, Tether};
@@ -113,7 +113,7 @@ impl Inner {
         session: &Arc<Session>,
         serving: &Serving,
         exit: &ExitRecord,
-        file: &File,
+        evidence: &Evidence<'_>,
         seen: &Seen,
     ) -> Option<Aside> {
         let served = serving.served.as_ref().filter(|served| served.server != Server::Other)?;
@@ -131,11 +131,12 @@ impl Inner {
             match &options {
                 Options::Unknown(option) => return Some(Aside::Flag(option.clone())),
                 Options::NoNumber(option) => return Some(Aside::Value(option.clone())),
+                Options::Open(option) => return Some(Aside::Open(option.clone())),
                 Options::Taken | Options::Unclear => {}
             }
             let run = Run { seconds: lasted(&tether, exit), printed: seen.printed, began: seen.phase.is_some() };
             let asked = || came_to_the_hub(served.server, &run, &options).then(|| hub(&environment, served, exit))?;
-            unknown_architecture(&environment, served, file).or_else(asked)
+            unknown_architecture(&environment, served, evidence).or_else(asked)
         });
         let aborted = exit.signal.as_deref().is_some_and(|signal| matches!(signal, "ABRT" | "SEGV"));
         let aborted = aborted || matches!(exit.code, Some(134 | 139));
@@ -146,11 +147,15 @@ impl Inner {
 
 /// Returns how many seconds the run took that has ended; less where the clock was set.
 fn lasted(tether: &Tether, exit: &ExitRecord) -> f64 {
-    let again = tether.restarts.as_ref().and_then(|restarts| restarts.began);
-    let began = again.map_or(tether.spawned_at_wall, |began| clock::wall() - clock::boottime() + began);
     #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
     let at = exit.at as f64;
-    at - began
+    at - began(tether)
+}
+
+/// Returns when the last run of a session began, by the wall clock.
+pub(super) fn began(tether: &Tether) -> f64 {
+    let again = tether.restarts.as_ref().and_then(|restarts| restarts.began);
+    again.map_or(tether.spawned_at_wall, |began| clock::wall() - clock::boottime() + began)
 }
 
 /// Returns how large the model file of a server is; 0 where that is not known.
@@ -180,9 +185,19 @@ fn options(environment: &Environment<'_>, served: &Served) -> Options {
     judge_options(&environment.told.words, &String::from_utf8_lossy(&output.stdout))
 }
 
-/// Looks whether the program knows an architecture: it has the names of all of them in it, or its library has.
-fn unknown_architecture(environment: &Environment<'_>, served: &Served, file: &File) -> Option<Aside> {
-    let File::Whole(Some(architecture)) = file else { return None };
+/// Looks whether the program knows the architectures of its model and of its draft model.
+fn unknown_architecture(environment: &Environment<'_>, served: &Served, evidence: &Evidence<'_>) -> Option<Aside> {
+    let drafts = evidence.beside.iter().filter(|(beside, _)| beside.part == Part::Draft);
+    let all = std::iter::once((None, &evidence.file)).chain(drafts.map(|(beside, file)| (Some(beside), file)));
+    all.into_iter().find_map(|(beside, file)| {
+        let File::Whole(Some(architecture)) = file else { return None };
+        lacks(environment, served, architecture)?.then(|| Aside::Architecture(architecture.clone(), beside.cloned()))
+    })
+}
+
+/// Tells whether the program does not know an architecture: it has the names of all of them in it, or its library has.
+/// `None` where nobody can tell.
+fn lacks(environment: &Environment<'_>, served: &Served, architecture: &String) -> Option<bool> {
     let is_name = |name: &&String| (2..=NAME_MAX).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_graphic());
     let architecture = Some(architecture).filter(is_name)?;
     let program = own_program(environment, served)?;
@@ -201,11 +216,11 @@ fn unknown_architecture(environment: &Environment<'_>, served: &Served, file: &F
     for place in std::iter::once(program).chain(libraries) {
         let holds = names_in(&place, architecture, until)?;
         if holds.of_model {
-            return None;
+            return Some(false);
         }
         has_table |= holds.table;
     }
-    has_table.then(|| Aside::Architecture(architecture.clone()))
+    Some(has_table)
 }
 
 /// What a file holds.

@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Inner;
+use super::aside::began;
 use super::preflight::may_have_met;
 use super::probe::in_words;
 use super::serving::Serving;
 use super::session::Session;
+use super::unix::look_at;
 use crate::app::contract::{CommandLine, HostKind, Phase};
 use crate::app::phase::{
-    Beside, Evidence, Fault, File, Gguf, Holder, Part, Served, Server, beside, diagnose, read_gguf, stays, told,
+    Beside, Cause, Evidence, Fault, File, Found, Gguf, Holder, Part, Served, Server, beside, diagnose, read_gguf,
+    stays, told,
 };
 use crate::lifecycle::clock::wall;
 use crate::lifecycle::inspect::{InspectorKind, PortOwner, owner_at, owner_of_port};
@@ -62,17 +65,29 @@ impl Inner {
         let served = serving.served.as_ref();
         #[expect(clippy::cast_precision_loss, reason = "seconds stay far below 2^52")]
         let recent = exit.is_none_or(|exit| wall() - exit.at as f64 <= RECENT_S);
-        let port = served.and_then(Served::port).filter(|_| recent);
+        // The port that the output names is the one that it is about.
+        let said = seen.cause.as_ref().and_then(Found::port);
+        let port = said.or_else(|| served?.port()).filter(|_| recent);
         let holder = port.map_or(Holder::Unknown, |port| {
             let may_have_met = |held| served.is_none_or(|served| may_have_met(served, held));
             self.holder_of(&session.id, port, may_have_met)
         });
+        // Whoever of its own had the port may have ended with the terminal.
+        let had = said.is_some() && said == serving.own_port();
+        let holder = if had && holder == Holder::Nobody { Holder::Own } else { holder };
         let free_port = match holder {
-            Holder::Other(_) => port.and_then(|port| self.free_port(port)),
+            Holder::Other(_) | Holder::Own => port.and_then(|port| self.free_port(port)),
             Holder::Unknown | Holder::Nobody => None,
         };
         let phase = session.state().progress.phase;
         let listened = serving.own_port().is_some();
+        // Whoever was ready has had its socket.
+        let socket = || {
+            let said = seen.cause.as_ref().filter(|found| found.cause == Cause::Socket);
+            let path = serving.socket(said.and_then(|found| found.what.as_deref()))?;
+            Some(look_at(&path, began(&session.tether())))
+        };
+        let socket = if matches!(phase, Phase::Ready | Phase::Idle) { None } else { socket() };
         let unloaded = served.filter(|served| !has_loaded(served, phase, listened));
         let stays = served.is_some_and(|served| !serving.scripted && stays(&serving.command, served.server));
         let tether = session.tether();
@@ -83,8 +98,10 @@ impl Inner {
             code: exit.and_then(|exit| exit.code),
             signal: exit.and_then(|exit| exit.signal.as_deref()),
             found: seen.cause.as_ref(),
+            complaint: seen.complaint.as_deref(),
             listened,
             holder,
+            socket: socket.unwrap_or_default(),
             free_port,
             file: unloaded.map_or(File::Unknown, |served| model_file(served, cwd)),
             beside: unloaded.map_or_else(Vec::new, |served| files_beside(&serving.command, served, cwd)),
@@ -93,7 +110,7 @@ impl Inner {
         let mut diagnosis = diagnose(&evidence);
         let unexplained = diagnosis.as_ref().is_none_or(|diagnosis| diagnosis.cause.is_vague());
         if unexplained && seen.cause.is_none() {
-            let aside = exit.and_then(|exit| self.look_aside(session, serving, exit, &evidence.file, &seen));
+            let aside = exit.and_then(|exit| self.look_aside(session, serving, exit, &evidence, &seen));
             if aside.is_some() {
                 diagnosis = diagnose(&Evidence { aside, ..evidence });
             }
@@ -124,6 +141,7 @@ impl Inner {
         {
             let shown = serving.reading(&table, &text);
             (seen.cause, seen.printed) = (shown.cause, seen.printed || shown.printed);
+            seen.complaint = seen.complaint.or(shown.complaint);
         }
         seen
     }
@@ -139,8 +157,7 @@ impl Inner {
             state.sample.rows.keys().any(|member| owner == PortOwner::Process(member.pid))
         };
         match self.all().into_iter().find(holds) {
-            // A process of its own that lives on took the port from nobody.
-            Some(session) if session.id == own => Holder::Nobody,
+            Some(session) if session.id == own => Holder::Own,
             // A session of ours is better known by its name.
             Some(other) => {
                 let name = text::escape(&other.state().tether.name).into_owned();

@@ -52,6 +52,7 @@ mod stopper;
 mod tasks;
 mod tmux_list;
 mod typing;
+mod unix;
 mod unwritten;
 mod wait;
 mod watch;

@@ -9,11 +9,12 @@ use super::Inner;
 use super::failure::model_file;
 use super::probe::serves;
 use super::session::Session;
+use super::unix::look_at;
 use crate::app::config::find_program;
 use crate::app::contract::{CommandLine, Kind, LaunchField};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::phase::{
-    Cause, Diagnosis, Evidence, File, Found, Holder, Served, Server, diagnose, direct, fetches, recognise,
+    Cause, Diagnosis, Evidence, File, Found, Holder, Served, Server, Socket, diagnose, direct, fetches, recognise,
 };
 use crate::lifecycle::inspect::{addresses_on, reachable};
 use crate::text;
@@ -88,6 +89,7 @@ impl Inner {
             found.extend(file(intent, &served, sure));
         }
         found.extend(self.port(intent, &served, sure));
+        found.extend(socket(intent, &served, sure));
         let mut notes = Vec::new();
         for finding in found {
             match finding {
@@ -143,8 +145,10 @@ fn evidence<'a>(command: &'a CommandLine, served: Option<&'a Served>) -> Evidenc
         code: None,
         signal: None,
         found: None,
+        complaint: None,
         listened: false,
         holder: Holder::Unknown,
+        socket: Socket::Unknown,
         free_port: None,
         file: File::Unknown,
         beside: Vec::new(),
@@ -189,6 +193,16 @@ fn file(intent: &Intent<'_>, served: &Served, sure: bool) -> Option<Finding> {
     let why = way_out(&diagnosis, None);
     // Its header is read by rules of ours, which a newer server may have changed.
     Some(if sure && !broken { Finding::Impossible(why, None) } else { Finding::Doubt(why) })
+}
+
+/// Looks what is where its socket in the file system is to be.
+fn socket(intent: &Intent<'_>, served: &Served, sure: bool) -> Option<Finding> {
+    // Who is stopped before may take it along.
+    let name = served.socket().filter(|name| intent.replaced.is_empty() && (sure || name.starts_with('/')))?;
+    let socket = look_at(&intent.cwd.join(name), f64::INFINITY);
+    let diagnosis = diagnose(&Evidence { socket, ..evidence(intent.command, Some(served)) })?;
+    let why = way_out(&diagnosis, None);
+    Some(if sure { Finding::Impossible(why, None) } else { Finding::Doubt(why) })
 }
 
 /// Returns what was found, and what to do about it. `ready` is where a server answers already.

@@ -12,7 +12,7 @@ use crate::lifecycle::verdict::VerdictKind;
 use crate::text;
 
 /// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest command line in a message, in columns.
 const SHOWN: usize = 80;
 
@@ -130,7 +130,7 @@ fn at(ask: &Ask, address: SocketAddr) -> Probed {
 
 /// What a GET came to.
 #[derive(Clone, Copy)]
-enum Got {
+pub(super) enum Got {
     Status(u16),
     Refused,
     Nothing,
@@ -138,7 +138,7 @@ enum Got {
 
 /// Judges an answer. What is known of a server is its path: one that wants a key, or has no such path, serves;
 /// only 5xx says that it does not yet. A recipe's own URL must answer with a success.
-fn answer(got: Got, strict: bool) -> Probed {
+pub(super) fn answer(got: Got, strict: bool) -> Probed {
     match got {
         Got::Status(200..=299) => Probed::Ready,
         Got::Status(..500) if !strict => Probed::Ready,

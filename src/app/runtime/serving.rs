@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,15 @@ use super::Inner;
 use super::probe::{Ask, Question, ask};
 use super::script;
 use super::session::Session;
+use super::unix::ask_at;
 use crate::app::config::{Ready, Recipe, built_in_patterns};
 use crate::app::contract::{CommandLine, Kind, Phase};
 use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
-use crate::app::phase::{Detector, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, named, recognise};
+use crate::app::phase::{
+    Detector, HIDDEN, Port, Probe, Probed, Progress, Readiness, Seen, Served, Server, Table, fuse, named, recognise,
+    stays,
+};
 use crate::lifecycle::identity::Identity;
 use crate::lifecycle::inspect::InspectorKind;
 use crate::lifecycle::regular;
@@ -47,6 +51,8 @@ pub(super) struct Serving {
     /// The server is started by a script: options of the command are none of the server's.
     pub(super) scripted: bool,
     question: Option<Question>,
+    /// Where it runs, as far as its command tells.
+    cwd: Option<PathBuf>,
     work: Mutex<Work>,
 }
 
@@ -95,6 +101,21 @@ impl Serving {
         let question = self.question.as_ref()?;
         let held = || self.work.try_lock().is_ok_and(|work| matches!(work.probed, Probed::Elsewhere(_)));
         question.port.filter(|_| question.fixed || held())
+    }
+
+    /// Returns the path of a socket in the file system that the output, or the command, names so.
+    pub(super) fn socket(&self, said: Option<&str>) -> Option<PathBuf> {
+        let name = said.or_else(|| self.served.as_ref()?.socket())?;
+        let path = self.cwd.as_ref().map_or_else(|| PathBuf::from(name), |cwd| cwd.join(name));
+        path.is_absolute().then_some(path)
+    }
+
+    /// Returns how a socket in the file system is asked, where it is to listen on one.
+    fn socket_to_ask(&self, seen: &Seen) -> Option<(PathBuf, Probe)> {
+        let Ask::Known(_) = self.question.as_ref()?.ask else { return None };
+        let said = seen.detail.as_deref().filter(|_| seen.phase == Some(Phase::Ready));
+        let path = self.socket(said.and_then(|said| said.strip_prefix("unix://")))?;
+        Some((path, self.server().probe()))
     }
 
     fn server(&self) -> Server {
@@ -190,8 +211,11 @@ impl Inner {
         });
         let requested = session.request.as_ref().and_then(|request| request.env.as_ref());
         let variable = |name: &str| {
-            let own = requested.and_then(|env| env.get(name)).or_else(|| recipe?.env.get(name)).cloned();
-            own.or_else(|| std::env::var(name).ok())
+            let own = requested.and_then(|env| env.get(name)).cloned();
+            // Of what another run of ours has launched only the names were recorded.
+            let hidden = || requested.is_none() && tether.env_names.iter().any(|known| known == name);
+            let own = own.or_else(|| hidden().then(|| HIDDEN.to_owned()));
+            own.or_else(|| recipe?.env.get(name).cloned()).or_else(|| std::env::var(name).ok())
         };
         let served = if kind == Kind::Agent { None } else { recognise(&argv, &variable, &tether.cwd) };
         let is_known = |served: &Option<Served>| served.as_ref().is_some_and(|served| served.server != Server::Other);
@@ -226,7 +250,9 @@ impl Inner {
             written: None,
         };
         session.state().progress = Progress::of(begun);
-        drop(session.serving.set(Serving { readiness, served, command, scripted, question, work: Mutex::new(work) }));
+        let cwd = (!scripted && stays(&command, kind_of)).then(|| PathBuf::from(tether.cwd));
+        let work = Mutex::new(work);
+        drop(session.serving.set(Serving { readiness, served, command, scripted, question, cwd, work }));
     }
 
     /// The workload of a session is started again: everything is to be seen anew.
@@ -264,7 +290,10 @@ impl Inner {
             };
             work.read_log(&self.store.log_path(&session.id));
             if let (Some(question), Some(members)) = (&serving.question, members) {
-                let (probed, own) = ask(&self.inspector, question, &members);
+                let (probed, own) = match serving.socket_to_ask(work.detector.seen()) {
+                    Some((path, probe)) => (ask_at(&self.inspector, &path, probe, &members), None),
+                    None => ask(&self.inspector, question, &members),
+                };
                 if probed == Probed::Ready {
                     work.detector.forgive();
                 }
@@ -368,7 +397,7 @@ fn how(
             Some(served) => {
                 let question = Question {
                     port: served.port(),
-                    fixed: served.port.is_some(),
+                    fixed: matches!(served.port, Port::Named(_)),
                     ask: Ask::Known(served.server.probe()),
                 };
                 (Readiness::Probe, Some(question), None)

@@ -21,8 +21,10 @@ struct Case<'a> {
     code: Option<i32>,
     signal: Option<&'a str>,
     found: Option<Found>,
+    complaint: Option<String>,
     listened: bool,
     holder: Holder,
+    socket: Socket,
     file: File,
     beside: Vec<(Beside, File)>,
     aside: Option<Aside>,
@@ -35,8 +37,10 @@ impl Case<'_> {
             code: Some(1),
             signal: None,
             found: None,
+            complaint: None,
             listened: false,
             holder: Holder::Nobody,
+            socket: Socket::Unknown,
             file: File::Unknown,
             beside: Vec::new(),
             aside: None,
@@ -51,8 +55,10 @@ impl Case<'_> {
             code: self.code,
             signal: self.signal,
             found: self.found.as_ref(),
+            complaint: self.complaint.as_deref(),
             listened: self.listened,
             holder: self.holder.clone(),
+            socket: self.socket,
             free_port: Some(18_800),
             file: self.file.clone(),
             beside: self.beside.clone(),
@@ -72,7 +78,8 @@ fn told(name: &str, server: Server) -> Case<'static> {
     let (words, _) = transcript(name);
     let mut case = Case::new("x");
     case.command = CommandLine::Argv(words);
-    case.found = seen(name, server).0.cause;
+    let seen = seen(name, server).0;
+    (case.found, case.complaint) = (seen.cause, seen.complaint);
     case
 }
 
@@ -131,7 +138,7 @@ fn model_files_with_a_log_and_without() {
     let mut case = told("llama-model-arch", Server::LlamaServer);
     case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"notanarch\"", None);
     (case.found, case.file) = (None, File::Whole(Some("notanarch".into())));
-    case.aside = Some(Aside::Architecture("notanarch".into()));
+    case.aside = Some(Aside::Architecture("notanarch".into(), None));
     case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"notanarch\"", None);
     case.aside = None;
     // It complained of something else, whatever became of its file.
@@ -385,4 +392,127 @@ fn files_beside_the_model_with_a_log_and_without() {
     let nothing =
         "its output does not say why; its port was free, and its model file is whole, of the architecture \"llama\"";
     case.check(Cause::Died, nothing, None);
+}
+
+/// The port that the log names is the one that matters; without a word of it, and none that can be read, none does.
+#[test]
+fn a_port_that_nobody_can_read_is_not_spoken_of() {
+    let lines =
+        ["llama-server -m x --port $PORT", "llama-server -m x --port 0", "llama-server -m x --host /run/l.sock"];
+    for line in lines {
+        let mut case = Case::new(line);
+        case.holder = Holder::Unknown;
+        case.file = File::Whole(Some("llama".into()));
+        let detail = "its output does not say why; its model file is whole, of the architecture \"llama\"";
+        case.check(Cause::Died, detail, None);
+        case.found = Some(Found { cause: Cause::PortInUse, what: Some("9".into()), why: None, line: String::new() });
+        assert_eq!(case.found.as_ref().and_then(Found::port), Some(9));
+        case.holder = Holder::Other(OTHER.into());
+        let diagnosis = case.diagnosis().map(|diagnosis| diagnosis.detail);
+        assert_eq!(diagnosis.as_deref(), Some("port 9 is in use by process 7 (python3 -m http.server)"), "{line}");
+    }
+    let mut case = told("llama-port-in-use", Server::LlamaServer);
+    case.holder = Holder::Own;
+    let detail = "port 18703 was taken by another process of this session";
+    let suggested = "llama-server -m /models/tiny.gguf --host 127.0.0.1 --port 18800 -t 1 -c 512";
+    case.check(Cause::PortInUse, detail, Some(suggested));
+    // Where nothing says that it failed because of its port, its own process is no stranger.
+    case.found = None;
+    assert_eq!(case.diagnosis().map(|diagnosis| diagnosis.cause), Some(Cause::Died));
+}
+
+#[test]
+fn an_architecture_is_that_of_the_draft_model_where_it_is() {
+    let draft = Beside { option: "-md".into(), name: "d.gguf".into(), part: Part::Draft };
+    let mut case = Case::new("llama-server -m x -md d.gguf");
+    case.file = File::Whole(Some("llama".into()));
+    case.beside = vec![(draft.clone(), File::Whole(Some("new".into())))];
+    case.aside = Some(Aside::Architecture("new".into(), Some(draft)));
+    let detail = "it does not know the architecture \"new\" of the draft model \"d.gguf\" of -md";
+    case.check(Cause::UnknownArchitecture, detail, None);
+    case.aside = None;
+    let what = Some("new".to_owned());
+    case.found = Some(Found { cause: Cause::UnknownArchitecture, what, why: None, line: String::new() });
+    case.check(Cause::UnknownArchitecture, detail, None);
+    case.file = File::Whole(Some("new".into()));
+    case.check(Cause::UnknownArchitecture, "it does not know the architecture of the model \"new\"", None);
+}
+
+#[test]
+fn an_option_without_its_value_is_named() {
+    let mut case = Case::new("llama-server -m x -c");
+    case.aside = Some(Aside::Open("-c".into()));
+    case.check(Cause::BadValue, "its last option, -c, has no value", Some("llama-server --help"));
+}
+
+#[test]
+fn options_of_a_build_or_of_a_path_are_told_from_the_log() {
+    let mut case = told("llama-static-path", Server::LlamaServer);
+    case.holder = Holder::Other(OTHER.into());
+    let detail = "it does not take the value of --path (static assets path not found: /nope)";
+    case.check(Cause::BadValue, detail, Some("llama-server --help"));
+    let case = told("llama-no-ssl", Server::LlamaServer);
+    let detail = "it does not take one of its options: the server is built without SSL support";
+    case.check(Cause::BadValue, detail, Some("llama-server --help"));
+}
+
+/// Nobody may say that the output does not say why where it holds an error.
+#[test]
+fn the_first_error_that_nobody_understands_is_quoted() {
+    let check = |server, printed: &str, expected: Option<&str>| {
+        let seen = replay(server, printed.as_bytes(), 7).0;
+        assert_eq!(seen.complaint.as_deref(), expected, "{printed}");
+        let mut case = Case::new("llama-server -m x --port 8");
+        (case.found, case.complaint) = (seen.cause, seen.complaint);
+        if let Some(expected) = expected {
+            case.check(Cause::Died, &format!("it says: {expected}"), None);
+        }
+    };
+    let llama = "0.00.001.001 I cmn  x: starts\n0.00.001.002 E srv          init: new\x1b[0m trouble of sk-abcdefghijklmnopqrstuvwxyz0123456789\n0.00.001.002 E srv  other\n0.00.002.000 E srv  llama_server: exiting due to HTTP server error\n";
+    check(Server::LlamaServer, llama, Some(&format!("srv init: new trouble of {}", text::MASK)));
+    check(Server::LlamaServer, "0.00.001.001 W cmn  x: odd\nerror: bad weather\n", Some("error: bad weather"));
+    let trace = "(EngineCore pid=7) ERROR 12-01 10:00:00 [core.py:9] Traceback (most recent call last):\n(EngineCore pid=7) ERROR 12-01 10:00:00 [core.py:9]   File \"x\", line 1\n(EngineCore pid=7) ERROR 12-01 10:00:00 [core.py:9] mod.OddError: no\n";
+    check(Server::Vllm, trace, Some("mod.OddError: no"));
+    check(
+        Server::Other,
+        "Traceback (most recent call last):\n  File \"x\"\nValueError: odd\n",
+        Some("ValueError: odd"),
+    );
+    check(Server::Other, "INFO: 3 errors: none\nlistening: Error\n", None);
+    check(Server::Vllm, "usage: x\nx.py: error: odd weather\n", Some("x.py: error: odd weather"));
+    let later =
+        "0.00.001.002 I srv  listening on http://h:1\n0.01.000.000 E srv  of a request\n0.02.000.000 E srv  the last\n";
+    check(Server::LlamaServer, later, Some("srv the last"));
+    // What it got over, and what comes after the cause, is no cause.
+    check(Server::LlamaServer, "0.00.001.001 E cmn  x: odd\n0.00.001.002 I srv  listening on http://h:1\n", None);
+    check(Server::LlamaServer, "error: invalid argument: --x\n0.00.001.001 E cmn  x: odd\n", None);
+}
+
+#[test]
+fn a_socket_in_the_file_system_is_no_port() {
+    for name in ["llama-socket-taken", "silent"] {
+        let mut case = Case::new("llama-server -m x --host nodir/l.sock");
+        if name != "silent" {
+            case = told(name, Server::LlamaServer);
+        }
+        case.holder = Holder::Unknown;
+        case.file = File::Faulty(Fault::Truncated);
+        let mut check = |socket, detail: &str, command: Option<&str>| {
+            case.socket = socket;
+            case.check(Cause::Socket, detail, command);
+        };
+        check(Socket::NoFolder, "the folder of its socket \"nodir/l.sock\" is not there", None);
+        let there = "its socket \"nodir/l.sock\" is there already";
+        let left = format!("{there}, though nobody listens on it: a server that has ended leaves it");
+        check(Socket::Left, &left, Some("rm -- nodir/l.sock"));
+        check(Socket::Served, &format!("{there}, and somebody listens on it"), None);
+        check(Socket::OtherFile, "where its socket \"nodir/l.sock\" is to be there is another file", None);
+        if name == "silent" {
+            // It came to its model.
+            case.socket = Socket::Free;
+            assert_eq!(case.diagnosis().map(|diagnosis| diagnosis.cause), Some(Cause::BadFile));
+        } else {
+            check(Socket::Free, "it could not listen on its socket \"nodir/l.sock\"", None);
+        }
+    }
 }
