@@ -249,3 +249,25 @@ fn only_the_named_orphan_is_reaped_and_only_who_was_shown() {
     assert!(!workload.is_alive());
     batch.ok(json!({"cmd": "stop", "session": other, "force": true}));
 }
+
+/// Whoever comes second finds it ended, and has nothing to tell: neither a receipt of nobody nor another end.
+#[test]
+fn an_orphan_that_two_reap_ends_once() {
+    let rig = Rig::new();
+    let (session, workload) = stubborn(&rig);
+    let path = record(&rig, &session);
+    let mut tether = read(&path);
+    tether["grace_s"] = json!(1.0);
+    fs::write(&path, tether.to_string()).unwrap();
+    let mut batch = rig.batch();
+    batch.ok(json!({"cmd": "subscribe"}));
+    let before = batch.ok(json!({"cmd": "logs", "receipts": true}))["receipts"].as_array().unwrap().len();
+    let reap = json!({"cmd": "orphans", "reap": true, "session": session, "async": true});
+    let both = [reap.clone(), reap].map(|request| batch.send(request));
+    let answers = both.map(|id| batch.answer(&id));
+    assert!(!workload.is_alive(), "{answers:#?}");
+    let receipts = batch.ok(json!({"cmd": "logs", "receipts": true}))["receipts"].as_array().unwrap().clone();
+    assert_eq!(receipts.len(), before + 1, "{receipts:#?}");
+    let told = batch.events.iter().filter(|event| event["event"] == "receipt" && event["session"] == session);
+    assert_eq!(told.count(), 1, "{:#?}", batch.events);
+}

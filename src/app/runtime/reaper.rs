@@ -108,6 +108,8 @@ impl Inner {
                                 swept.ended.push(End { session, name, text });
                             }
                         }
+                        // A person has reaped it while we waited: they were told.
+                        Err(_) if self.is_done_with(&session) => {}
                         Err(error) => {
                             tracing::warn!(session = session.id, %error, "a record could not be swept");
                             report.unverifiable += 1;

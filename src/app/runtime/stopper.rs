@@ -215,6 +215,11 @@ impl Inner {
         threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
     }
 
+    /// Tells whether somebody has ended a session that was found in its record, and has told it.
+    pub(super) fn is_done_with(&self, session: &Session) -> bool {
+        session.state().settled || !self.store.tether_path(&session.id).exists()
+    }
+
     pub(super) fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
         if let Some(owner) = self.owner(session) {
             let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
@@ -225,6 +230,9 @@ impl Inner {
         let timeout = how.timeout_s.map(stop_timeout).transpose()?;
         let begun = Instant::now();
         let _turn = session.stopping.lock();
+        if how.reap && !how.dry_run && self.is_done_with(session) {
+            return Err(AppError::new(ErrorKind::Failed, format!("{} was ended meanwhile", session.id)));
+        }
         let _calm = (!how.dry_run).then(|| session.calm());
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
         let _lock = if how.dry_run { None } else { Some(self.begin(session, patience)?) };
