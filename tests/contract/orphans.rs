@@ -252,22 +252,26 @@ fn only_the_named_orphan_is_reaped_and_only_who_was_shown() {
 
 /// Whoever comes second finds it ended, and has nothing to tell: neither a receipt of nobody nor another end.
 #[test]
-fn an_orphan_that_two_reap_ends_once() {
+fn an_orphan_that_two_managers_reap_ends_once() {
     let rig = Rig::new();
-    let (session, workload) = stubborn(&rig);
-    let path = record(&rig, &session);
-    let mut tether = read(&path);
-    tether["grace_s"] = json!(1.0);
-    fs::write(&path, tether.to_string()).unwrap();
     let mut batch = rig.batch();
-    batch.ok(json!({"cmd": "subscribe"}));
-    let before = batch.ok(json!({"cmd": "logs", "receipts": true}))["receipts"].as_array().unwrap().len();
-    let reap = json!({"cmd": "orphans", "reap": true, "session": session, "async": true});
-    let both = [reap.clone(), reap].map(|request| batch.send(request));
-    let answers = both.map(|id| batch.answer(&id));
-    assert!(!workload.is_alive(), "{answers:#?}");
-    let receipts = batch.ok(json!({"cmd": "logs", "receipts": true}))["receipts"].as_array().unwrap().clone();
-    assert_eq!(receipts.len(), before + 1, "{receipts:#?}");
-    let told = batch.events.iter().filter(|event| event["event"] == "receipt" && event["session"] == session);
-    assert_eq!(told.count(), 1, "{:#?}", batch.events);
+    let ledger = rig.ledger("ledger");
+    let line = format!("trap '' TERM HUP; {}; :", ledger.noted_line(&format!("sleep {}", rig.nap())));
+    let session = batch.launch(json!({"command": ["sh", "-c", line], "host": "pty", "kind": "serve", "grace_s": 1.0}));
+    let workload = ledger.one();
+    let warden = Watched::of(read(&record(&rig, &session))["warden"]["pid"].as_i64().unwrap().try_into().unwrap());
+    warden.kill();
+    batch.signal(Signal::KILL);
+    assert_eq!(batch.ended(), None, "it was killed");
+    workload.assert_alive();
+    let mut both = [rig.batch(), rig.batch()];
+    let hellos = both.each_mut().map(|batch| batch.ok(json!({"cmd": "hello"})));
+    assert!(!workload.is_alive(), "{hellos:#?}");
+    let receipts = both[0].ok(json!({"cmd": "logs", "receipts": true, "session": session}));
+    assert_eq!(receipts["receipts"].as_array().unwrap().len(), 1, "{receipts:#}");
+    let unknown = |hello: &Value| hello["ended"].to_string().contains("nobody knows");
+    assert!(!hellos.iter().any(unknown), "{hellos:#?}");
+    for mut batch in both {
+        batch.finish();
+    }
 }

@@ -230,12 +230,13 @@ impl Inner {
         let timeout = how.timeout_s.map(stop_timeout).transpose()?;
         let begun = Instant::now();
         let _turn = session.stopping.lock();
-        if how.reap && !how.dry_run && self.is_done_with(session) {
-            return Err(AppError::new(ErrorKind::Failed, format!("{} was ended meanwhile", session.id)));
-        }
         let _calm = (!how.dry_run).then(|| session.calm());
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
         let _lock = if how.dry_run { None } else { Some(self.begin(session, patience)?) };
+        if how.reap && !how.dry_run && self.is_done_with(session) {
+            session.state().stopping = false;
+            return Err(AppError::new(ErrorKind::Failed, format!("{} was ended meanwhile", session.id)));
+        }
         let mut tether = self.reread(session);
         if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run && !how.exited) {
             // Said in the record before the first signal: its warden does not start it again.
