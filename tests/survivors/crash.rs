@@ -305,6 +305,13 @@ fn who_was_left_alive_is_named_until_they_are_gone() {
     }
     batch.kill();
     let daemon = world.ledger.of("daemon").pid;
+    eventually("the end of those whose terminal has gone", || world.ledger.alive().len() == 1);
+    // Before anybody has swept, too.
+    let (_, listed) = world.run(&["orphans"]);
+    let row = rows(&listed, "orphans").find(|row| row["session"] == session.id).expect("it is named");
+    assert_eq!(pids(row, "left"), [i64::from(daemon)].into(), "{row:#}");
+    assert!(row["verdict"] == "unverifiable" && row["processes"] == 1, "{row:#}");
+    assert!(!row["reason"].as_str().unwrap().contains("nothing is left"), "{row:#}");
     for look in 0..3 {
         let (_, reaped) = world.run(&["orphans", "--reap"]);
         assert!(world.ledger.is_alive("daemon"), "{look}: {reaped:#}");

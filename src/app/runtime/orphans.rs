@@ -12,8 +12,11 @@ use super::stopper::{How, LOCK_PATIENCE};
 use crate::app::command::{Adopted, Check, Orphan, Orphans, OrphansRequest, ReapReport};
 use crate::app::error::{AppError, ErrorKind};
 use crate::lifecycle::clock::boottime;
+use crate::lifecycle::identity::Pid;
+use crate::lifecycle::inspect::Unreadable;
 use crate::lifecycle::reap::{Decision, View, adoptable, decide};
 use crate::lifecycle::receipt::{ProcessRow, Receipt};
+use crate::lifecycle::rows::{MARKED, unbound_row};
 use crate::lifecycle::tether::Tether;
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -261,10 +264,27 @@ pub(super) fn count(report: &mut ReapReport, decision: Decision) {
     }
 }
 
+/// Why a session of which nothing is left but who carries its marker is still here.
+const ONLY_MARKED: &str = "nothing but its marker ties who is left to it";
+
 fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
-    let row = inner.session_row(session);
+    let mut row = inner.session_row(session);
     let tether = session.tether();
+    let mut left = Inner::left_of(session);
+    if tether.warden.is_some() && !session.state().sees_warden() {
+        // A warden that is there has everybody who could carry it.
+        let known: Vec<Pid> = left.iter().map(|row| row.pid).collect();
+        let marked = inner.marked_of(&tether).into_iter().filter(|one| !known.contains(&one.pid));
+        let unbound = marked.map(|one| Unreadable { pid: one.pid, reason: MARKED.to_owned() });
+        let marked: Vec<ProcessRow> = unbound.map(|one| unbound_row(&one, &inner.inspector)).collect();
+        if !marked.is_empty() {
+            row.verdict = row.verdict.worst(VerdictKind::Unverifiable);
+            row.processes += marked.len();
+        }
+        left.extend(marked);
+    }
     let why = match decision {
+        Decision::AlreadyGone if !left.is_empty() => ONLY_MARKED,
         Decision::Keep => match tether.other_protocol() {
             Some(how) => &format!("{how}; it is left as it is"),
             None => "a stop did not end everything",
@@ -280,7 +300,7 @@ fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
         age_s: (boottime() - tether.spawned_at).max(0.0),
         reason: tether.last.as_ref().map_or_else(|| why.to_owned(), |last| last.reason.clone()),
         last: tether.last,
-        left: Inner::left_of(session),
+        left,
         row,
     }
 }

@@ -19,7 +19,7 @@ use crate::lifecycle::authority::verify;
 use crate::lifecycle::clock::boottime;
 use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::reap::{Decision, View, decide};
-use crate::lifecycle::receipt::Receipt;
+use crate::lifecycle::receipt::{Bystander, Receipt};
 use crate::lifecycle::rows::marked;
 use crate::lifecycle::tether::{ExitRecord, Tether};
 use crate::lifecycle::tree::{Depth, capture};
@@ -214,7 +214,12 @@ impl Inner {
 
     /// Tells whether anybody carries the marker of a session whose processes are gone. A hint, and no reason to signal.
     fn is_marked(&self, tether: &Tether) -> bool {
-        !marked(std::iter::empty(), &tether.marker, &guard(self, tether), &self.inspector).is_empty()
+        !self.marked_of(tether).is_empty()
+    }
+
+    /// Returns whoever carries the marker of a session.
+    pub(super) fn marked_of(&self, tether: &Tether) -> Vec<Bystander> {
+        marked(std::iter::empty(), &tether.marker, &guard(self, tether), &self.inspector)
     }
 
     /// Forgets a session that is over, at a person's word.
