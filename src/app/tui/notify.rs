@@ -14,6 +14,9 @@ use crate::text;
 /// Shortest time between two notifications.
 const PAUSE: Duration = Duration::from_secs(2);
 
+/// Most that one notification says.
+const SAID_MAX: usize = 4;
+
 /// Longest name, in columns.
 const NAME_MAX: usize = 40;
 
@@ -101,10 +104,11 @@ pub(in super::super) fn desktop(said: &str) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-/// Returns what is to be said of an event, where somebody who looks elsewhere should know.
-pub(super) fn said(model: &mut Model, event: &Event, now: Instant) -> Option<String> {
+/// Returns what is to be said of an event to somebody who looks elsewhere.
+pub(super) fn said(model: &Model, event: &Event) -> Option<String> {
     let what = match event {
-        Event::Attention { state: Some(state), .. } => state.words(),
+        // The message behind the words is not ours.
+        Event::Attention { state: Some(_), reason, .. } => reason.split(": ").next()?,
         Event::Attention { state: None, .. } => "wants you",
         Event::Phase { phase: Phase::Failed, .. } => "failed",
         Event::Phase { phase: Phase::Ready, .. } => "ready",
@@ -121,14 +125,51 @@ pub(super) fn said(model: &mut Model, event: &Event, now: Instant) -> Option<Str
         | Event::Cookbook { .. }
         | Event::Lagged { .. } => return None,
     };
-    let rests = model.notified_at.is_some_and(|at| now.saturating_duration_since(at) < PAUSE);
-    if !model.looks_elsewhere || rests {
-        return None;
-    }
-    model.notified_at = Some(now);
     let id = event.session()?;
     let name = model.sessions.by_id(id).map_or(id, |row| row.name.as_str());
     Some(format!("{}: {what}", text::shorten(&text::escape(name), NAME_MAX)))
+}
+
+/// What is to be said, and when something was said last: never in bursts, and nothing is lost for it.
+#[derive(Debug, Default)]
+pub(super) struct Unsaid {
+    waiting: Vec<String>,
+    said_at: Option<Instant>,
+}
+
+impl Unsaid {
+    /// Takes something that is to be said.
+    pub(super) fn push(&mut self, said: String) {
+        if !self.waiting.contains(&said) {
+            self.waiting.push(said);
+        }
+    }
+
+    /// Returns what is to be said now, all in one.
+    pub(super) fn take(&mut self, now: Instant) -> Option<String> {
+        if self.waiting.is_empty() || self.rests_until().is_some_and(|until| now < until) {
+            return None;
+        }
+        self.said_at = Some(now);
+        let more = self.waiting.len().saturating_sub(SAID_MAX);
+        let mut said: Vec<String> = self.waiting.drain(..).take(SAID_MAX).collect();
+        said.extend((more > 0).then(|| format!("and {more} more")));
+        Some(said.join(", "))
+    }
+
+    /// Somebody looks: whatever waits can be seen.
+    pub(super) fn forget(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// Returns when something is to be said that has to wait.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.rests_until().filter(|_| !self.waiting.is_empty())
+    }
+
+    fn rests_until(&self) -> Option<Instant> {
+        self.said_at.map(|at| at + PAUSE)
+    }
 }
 
 #[cfg(test)]

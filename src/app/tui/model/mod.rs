@@ -41,6 +41,7 @@ use crate::lifecycle::receipt::Receipt;
 use crate::pty::screen::Modes;
 
 use super::keymap::{Context, Keymap};
+use super::notify::Unsaid;
 use super::seam::Ticket;
 use super::theme::Theme;
 use super::update::Early;
@@ -275,8 +276,8 @@ pub struct Model {
     pub(super) tells_keys_apart: bool,
     /// The terminal outside has told that somebody looks elsewhere.
     pub(super) looks_elsewhere: bool,
-    /// When it was last asked to say something.
-    pub(super) notified_at: Option<Instant>,
+    /// What it is to be asked to say meanwhile.
+    pub(super) unsaid: Unsaid,
     pub(super) started: Instant,
 }
 
@@ -333,7 +334,7 @@ impl Model {
             deaf_until: None,
             tells_keys_apart: false,
             looks_elsewhere: false,
-            notified_at: None,
+            unsaid: Unsaid::default(),
             started: now,
         }
     }
@@ -496,7 +497,8 @@ impl Model {
 
     /// Returns when the model wants a [`Tick`](super::UiEvent::Tick), if nothing happens until then.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        self.tree.deadline().into_iter().chain(self.live.iter().map(Live::deadline)).min()
+        let stops = self.live.iter().map(Live::deadline);
+        self.tree.deadline().into_iter().chain(stops).chain(self.unsaid.due()).min()
     }
 
     /// Returns the last receipt of the selected session, else the last one of all. One that found nobody does not take the

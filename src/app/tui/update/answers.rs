@@ -64,8 +64,11 @@ impl Turn<'_> {
             | Event::Lagged { .. } => {}
         }
         let is_known = ends(event) && event.session().is_some_and(|id| self.model.news.knows(id));
-        if !is_known && let Some(said) = notify::said(self.model, event, self.now) {
-            self.effects.push(Effect::Notify(said));
+        if !is_known
+            && self.model.looks_elsewhere
+            && let Some(said) = notify::said(self.model, event)
+        {
+            self.model.unsaid.push(said);
         }
         self.attend(event);
         self.follow_stops(event);

@@ -96,7 +96,10 @@ impl Turn<'_> {
             UiEvent::Note(text) => self.note(Tone::Plain, &text),
             UiEvent::Suspend => self.effects.push(Effect::Suspend),
             UiEvent::Hangup | UiEvent::Terminate => self.effects.push(Effect::Quit),
-            UiEvent::Input(Input::FocusGained) => self.model.looks_elsewhere = false,
+            UiEvent::Input(Input::FocusGained) => {
+                self.model.looks_elsewhere = false;
+                self.model.unsaid.forget();
+            }
             UiEvent::Input(Input::FocusLost) => self.model.looks_elsewhere = true,
             UiEvent::Edited(Ok(())) | UiEvent::ScreenChanged | UiEvent::Tick | UiEvent::Resume | UiEvent::Drawn => {}
         }
@@ -236,9 +239,10 @@ impl Turn<'_> {
         }
     }
 
-    /// A session writes the clipboard only while somebody types into it.
+    /// A session writes the clipboard only while somebody types into it, and looks here.
     fn forward(&mut self, session: &str, bytes: Vec<u8>) {
-        if self.model.context() != Context::Terminal || self.model.selected.as_deref() != Some(session) {
+        let is_typed_into = self.model.context() == Context::Terminal && !self.model.looks_elsewhere;
+        if !is_typed_into || self.model.selected.as_deref() != Some(session) {
             return;
         }
         let name = self.model.current().map(|row| row.name.clone()).unwrap_or_default();
@@ -280,6 +284,7 @@ impl Turn<'_> {
         self.settle_form();
         self.settle_stops();
         self.settle_early();
+        self.effects.extend(self.model.unsaid.take(self.now).map(Effect::Notify));
         let model = &mut *self.model;
         model.tree.expire(self.now);
         if model.focused && (model.modes().is_none() || model.current().is_none_or(|row| row.phase.is_over())) {

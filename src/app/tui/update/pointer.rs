@@ -71,6 +71,10 @@ impl Turn<'_> {
     /// Tells whether the program in the terminal gets the event. The wheel is for whatever is under
     /// the pointer, if its program asked for it; the rest needs the focus.
     fn passes(&self, event: MouseEvent) -> bool {
+        if matches!(event.kind, MouseEventKind::Up(_) | MouseEventKind::Drag(_)) {
+            // A button that was not pressed for the program is not let go for it.
+            return false;
+        }
         let wants = self.model.modes().is_some_and(|modes| modes.mouse != MouseMode::None);
         let wheel = matches!(event.kind, MouseEventKind::ScrollUp | MouseEventKind::ScrollDown);
         wants && self.model.history.is_none() && self.model.scroll == 0 && (self.model.focused || wheel)
@@ -118,10 +122,11 @@ impl Turn<'_> {
             Pane::Screen => {
                 // Programs that fill the screen have no history; they read the wheel as arrows.
                 let full = self.model.modes().is_some_and(|modes| modes.alternate_screen);
-                if full && self.model.focused {
+                if let (true, Some(modes)) = (full, self.model.modes().copied()) {
                     let arrow = if by < 0 { crossterm::event::KeyCode::Up } else { crossterm::event::KeyCode::Down };
+                    // For the program under the pointer, and nobody else.
                     for _ in 0..NOTCH {
-                        self.type_key(&arrow.into());
+                        self.type_bytes(input::key(&arrow.into(), modes));
                     }
                 } else {
                     self.scroll_history(by);

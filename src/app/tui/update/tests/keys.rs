@@ -507,6 +507,9 @@ fn only_the_focused_session_writes_the_clipboard() {
     assert_eq!(writes(&mut bench, FIRST), [Effect::Forward(b"secret".to_vec())]);
     let said = bench.model.log.notable().map(|line| line.text.clone()).unwrap_or_default();
     assert_eq!(said, "qwen-coder-32b copied 6 bytes to the clipboard");
+    bench.send(UiEvent::Input(Input::FocusLost));
+    assert_eq!(writes(&mut bench, FIRST), [], "they look elsewhere");
+    bench.send(UiEvent::Input(Input::FocusGained));
     bench.press("<C-\\>");
     assert_eq!(writes(&mut bench, FIRST), []);
 }

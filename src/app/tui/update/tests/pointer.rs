@@ -109,6 +109,20 @@ fn a_program_that_asked_for_the_mouse_gets_it() {
     assert_eq!(in_pane(&mut bench, MouseEventKind::Moved, Pane::Screen, 0), input("\x1b[<35;5;1M"));
 }
 
+/// The click that begins the typing is ours: its other half is no news for the program.
+#[test]
+fn half_a_click_goes_to_nobody() {
+    let mut bench = Bench::full(140, 40);
+    with_mouse(&mut bench, MouseMode::ButtonMotion);
+    let up = MouseEventKind::Up(MouseButton::Left);
+    for kind in [CLICK, up, CLICK, up] {
+        assert_eq!(in_pane(&mut bench, kind, Pane::Screen, 2), [], "{kind:?}");
+    }
+    assert_eq!(bench.model.context(), Context::Terminal);
+    assert_eq!(in_pane(&mut bench, CLICK, Pane::Screen, 2).len(), 1);
+    assert_eq!(in_pane(&mut bench, up, Pane::Screen, 2).len(), 1);
+}
+
 /// Dragged out of its pane: the program hears of it at the edge, and that the button is let go.
 #[test]
 fn a_button_that_is_let_go_elsewhere_is_let_go() {
@@ -150,10 +164,13 @@ fn a_full_screen_program_without_a_mouse_gets_arrows() {
     facts.modes.alternate_screen = true;
     facts.modes.application_cursor = true;
     bench.model.observe(Some(facts));
-    bench.press("<Enter>");
-    let effects = in_pane(&mut bench, MouseEventKind::ScrollDown, Pane::Screen, 1);
-    assert_eq!(effects.len(), 3);
-    assert_eq!(effects[0], Effect::Input { session: FIRST.into(), bytes: b"\x1bOB".to_vec() });
+    // The wheel needs no focus.
+    for key in ["", "<Enter>"] {
+        bench.press(key);
+        let effects = in_pane(&mut bench, MouseEventKind::ScrollDown, Pane::Screen, 1);
+        assert_eq!(effects.len(), 3);
+        assert_eq!(effects[0], Effect::Input { session: FIRST.into(), bytes: b"\x1bOB".to_vec() });
+    }
 }
 
 #[test]

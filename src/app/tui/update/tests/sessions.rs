@@ -168,10 +168,21 @@ fn somebody_who_looks_elsewhere_is_told() {
     assert_eq!(said(bench.send(asks())), silent, "they look here");
     bench.send(UiEvent::Input(Input::FocusLost));
     assert_eq!(said(bench.send(asks())), [Effect::Notify("qwen-coder-32b: waiting".into())]);
-    assert_eq!(said(bench.send(asks())), silent, "not in bursts");
+    // Not in bursts; and what waits is not lost, the guesses among it told as such.
+    assert_eq!(said(bench.send(asks())), silent);
+    let guess = Event::Attention {
+        session: "serve-00000002".into(),
+        reason: "prompt (a guess): Continue?".into(),
+        state: Some(Want::Waiting),
+    };
+    assert_eq!(said(bench.send(UiEvent::Happened(guess))), silent);
+    assert!(bench.model.deadline().is_some_and(|at| at <= bench.now + Duration::from_secs(2)));
     bench.now += Duration::from_secs(3);
-    assert_eq!(said(bench.send(asks())).len(), 1);
+    let name = bench.model.sessions.by_id("serve-00000002").map(|row| row.name.clone()).unwrap_or_default();
+    let all = format!("qwen-coder-32b: waiting, {name}: prompt (a guess)");
+    assert_eq!(said(bench.send(UiEvent::Tick)), [Effect::Notify(all)]);
     bench.now += Duration::from_secs(3);
+    assert_eq!(said(bench.send(UiEvent::Tick)), silent, "once");
     bench.send(UiEvent::Input(Input::FocusGained));
     assert_eq!(said(bench.send(asks())), silent, "they are back");
 }
