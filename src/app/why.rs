@@ -100,6 +100,13 @@ pub struct Why {
 }
 
 impl Why {
+    /// Takes in that it was seen to end: nobody knows more of it than before.
+    pub fn has_gone(&mut self) {
+        (self.verdict, self.reason) = (Some(VerdictKind::Gone), "it has ended".to_owned());
+        (self.state, self.cpu_pct) = (None, None);
+        self.on_stop = self.decide();
+    }
+
     /// Returns what a stop does with it, in words, by the rules of the capture and of the verdict.
     pub fn decide(&self) -> String {
         match (self.role, self.verdict) {

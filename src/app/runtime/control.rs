@@ -21,7 +21,7 @@ use super::elsewhere::{Glance, Typed};
 use super::session::Session;
 use super::wait::ENDING;
 use super::{Inner, Runtime};
-use crate::app::command::{Answer, Command, WaitFor};
+use crate::app::command::{Answer, Command, RestartRequest, StopRequest, SweepRequest, WaitFor};
 use crate::app::config::trust::fingerprint;
 use crate::app::contract::HostKind;
 use crate::app::error::{AppError, ErrorKind};
@@ -384,13 +384,15 @@ fn patience(command: &Command) -> Option<Duration> {
     if let Command::Wait(request) = command {
         return request.timeout_s.map(|seconds| AT_ONCE + given(seconds));
     }
-    let is_dry = match command {
-        Command::Stop(request) => request.dry_run,
-        Command::Sweep(request) => request.dry_run,
-        Command::Restart(request) => request.dry_run,
-        _ => Some(true),
+    let is_dry = if let Command::Stop(StopRequest { dry_run, .. })
+    | Command::Sweep(SweepRequest { dry_run, .. })
+    | Command::Restart(RestartRequest { dry_run, .. }) = command
+    {
+        *dry_run == Some(true)
+    } else {
+        true
     };
-    if is_dry == Some(true) {
+    if is_dry {
         return Some(AT_ONCE);
     }
     if let Command::Stop(request) = command {

@@ -21,6 +21,7 @@ use crate::lifecycle::leaf::Leaf;
 use crate::lifecycle::reap::{Decision, View, decide};
 use crate::lifecycle::receipt::{Bystander, Receipt};
 use crate::lifecycle::rows::marked;
+use crate::lifecycle::store::SessionLock;
 use crate::lifecycle::tether::{ExitRecord, Tether};
 use crate::lifecycle::tree::{Depth, capture};
 use crate::lifecycle::verdict::VerdictKind;
@@ -150,6 +151,26 @@ impl Inner {
                 self.dismiss(&session);
             }
         }
+    }
+
+    /// Tells whether somebody has ended a session that was found in its record, and has told it.
+    fn is_done_with(&self, session: &Session) -> bool {
+        session.state().settled || !self.store.tether_path(&session.id).exists()
+    }
+
+    /// Begins to end a session, unless it was found in its record and somebody has ended it while we waited for them.
+    pub(super) fn begin_for(
+        &self,
+        session: &Arc<Session>,
+        how: How<'_>,
+        patience: Duration,
+    ) -> Result<SessionLock, AppError> {
+        let lock = self.begin(session, patience)?;
+        if how.reap && self.is_done_with(session) {
+            session.state().stopping = false;
+            return Err(AppError::new(ErrorKind::Failed, format!("{} was ended meanwhile", session.id)));
+        }
+        Ok(lock)
     }
 
     /// Does with one record what was decided, and counts it.

@@ -215,11 +215,6 @@ impl Inner {
         threads.into_iter().filter_map(|thread| thread.join().ok().and_then(Result::ok)).collect()
     }
 
-    /// Tells whether somebody has ended a session that was found in its record, and has told it.
-    pub(super) fn is_done_with(&self, session: &Session) -> bool {
-        session.state().settled || !self.store.tether_path(&session.id).exists()
-    }
-
     pub(super) fn end(self: &Arc<Self>, session: &Arc<Session>, how: How<'_>) -> Result<Receipt, AppError> {
         if let Some(owner) = self.owner(session) {
             let message = format!("{} belongs to another cookbook-tui ({}): stop it there", session.id, named(&owner));
@@ -232,11 +227,7 @@ impl Inner {
         let _turn = session.stopping.lock();
         let _calm = (!how.dry_run).then(|| session.calm());
         let patience = timeout.map_or(LOCK_PATIENCE, |timeout| timeout.min(LOCK_PATIENCE));
-        let _lock = if how.dry_run { None } else { Some(self.begin(session, patience)?) };
-        if how.reap && !how.dry_run && self.is_done_with(session) {
-            session.state().stopping = false;
-            return Err(AppError::new(ErrorKind::Failed, format!("{} was ended meanwhile", session.id)));
-        }
+        let _lock = if how.dry_run { None } else { Some(self.begin_for(session, how, patience)?) };
         let mut tether = self.reread(session);
         if let Some(restarts) = tether.restarts.as_mut().filter(|_| !how.dry_run && !how.exited) {
             // Said in the record before the first signal: its warden does not start it again.
@@ -333,7 +324,7 @@ impl Inner {
     }
 
     /// Says that a session is being ended, and takes its lock.
-    fn begin(&self, session: &Arc<Session>, patience: Duration) -> Result<SessionLock, AppError> {
+    pub(super) fn begin(&self, session: &Arc<Session>, patience: Duration) -> Result<SessionLock, AppError> {
         // Said before the lock is taken, or our own lock would look like somebody else's stop.
         {
             let mut state = session.state();

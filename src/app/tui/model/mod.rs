@@ -166,6 +166,8 @@ pub(super) enum Pending {
     Text,
     /// Something to read.
     Report,
+    /// What decided about the process whose panel is open, by now.
+    WhyAgain(Pid),
     /// A longer life for the session of this name: for how long, as it was typed.
     Extend(String, String),
     /// The stop of this session is to be held before KILL, or let go on.

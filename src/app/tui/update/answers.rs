@@ -144,6 +144,8 @@ impl Turn<'_> {
             (Pending::Report, Ok(Answer::Doctor(checks))) => self.read(Reading::Doctor(checks)),
             (Pending::Report, Ok(Answer::Why(why))) => self.read(Reading::Why(why)),
             (Pending::Report, Err(error)) => self.failed("Report", error),
+            (Pending::WhyAgain(pid), Ok(Answer::Why(why))) => self.why_again(pid, Ok(why)),
+            (Pending::WhyAgain(pid), Err(error)) => self.why_again(pid, Err(error)),
             (Pending::Extend(name, for_long), Ok(Answer::Extended(_))) => {
                 self.note(Tone::Good, &format!("{name} may live for another {for_long}"));
             }

@@ -17,6 +17,9 @@ use super::Turn;
 use super::strangers::Stop;
 use crate::app::command::{Command, OrphansRequest};
 use crate::app::contract::SessionRow;
+use crate::app::error::{AppError, ErrorKind};
+use crate::app::why::Why;
+use crate::lifecycle::identity::Pid;
 
 /// How quickly the chord must come again to be sent through.
 pub(super) const TWICE: Duration = Duration::from_secs(1);
@@ -308,6 +311,30 @@ impl Turn<'_> {
             }
             (Some(_), None) => self.note(Tone::Plain, "no process is known of this session"),
             (None, _) => self.note(Tone::Plain, "no session is selected (s starts one)"),
+        }
+    }
+
+    /// Asks again about the process whose panel is open, with each look at its session.
+    pub(super) fn ask_why_again(&mut self, session: &str) {
+        let Some(Overlay::Reader(Reader { reading: Reading::Why(why), .. })) = self.model.overlays.last() else {
+            return;
+        };
+        let pid = why.pid;
+        let is_asked = self.model.pending.values().any(|pending| matches!(pending, Pending::WhyAgain(_)));
+        if why.session == session && !is_asked {
+            self.run(Command::Why { session: session.to_owned(), pid }, Pending::WhyAgain(pid));
+        }
+    }
+
+    /// Shows what is known by now of the process whose panel is open. One that is forgotten was seen to end.
+    pub(super) fn why_again(&mut self, pid: Pid, now: Result<Box<Why>, AppError>) {
+        let Some(Overlay::Reader(Reader { reading: Reading::Why(why), .. })) = self.model.overlays.last_mut() else {
+            return;
+        };
+        match now {
+            Ok(now) if now.session == why.session && now.pid == why.pid => *why = now,
+            Err(error) if why.pid == pid && error.kind == ErrorKind::NotFound => why.has_gone(),
+            Ok(_) | Err(_) => {}
         }
     }
 

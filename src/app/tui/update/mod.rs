@@ -78,6 +78,7 @@ impl Turn<'_> {
             UiEvent::Strangers(rows) => self.strangers(rows),
             UiEvent::Tree { session, tree } => {
                 self.see_gone(&session, &tree);
+                self.ask_why_again(&session);
                 if self.model.selected.as_ref() == Some(&session) {
                     self.model.tree.turn_to(Some(&session));
                     self.model.tree.replace(tree, self.now);

@@ -5,12 +5,16 @@ use std::time::Duration;
 use crossterm::event::Event as Input;
 
 use super::super::super::seam::{Effect, UiEvent};
+use super::commands;
 use crate::app::attention::{Attention, Want};
+use crate::app::command::{Answer, Command};
 use crate::app::contract::{HostKind, Kind, Phase, Tree};
+use crate::app::error::{AppError, ErrorKind};
 use crate::app::event::Event;
-use crate::app::tui::fixtures::{self, Bench};
+use crate::app::tui::fixtures::{self, Bench, ticket};
 use crate::app::tui::model::{Group, ListLine, Pane};
 use crate::app::tui::view::list_lines;
+use crate::app::why::Why;
 use crate::lifecycle::verdict::VerdictKind;
 
 fn order(bench: &Bench) -> Vec<&str> {
@@ -405,4 +409,28 @@ fn a_process_that_has_just_come_says_so_for_a_moment() {
     bench.send(UiEvent::Tick);
     let text = bench.draw();
     assert!(text.contains("sleep 9") && !text.contains(" new "), "{text}");
+}
+
+/// The panel about a process follows it, also to its end, and asks once at a time.
+#[test]
+fn what_decides_about_a_process_is_asked_again_while_it_is_read() {
+    let mut bench = Bench::full(140, 40);
+    bench.press("<Tab><Tab>");
+    let asked = bench.press("w");
+    let why = fixtures::why();
+    bench.answer(&asked, Answer::Why(Box::new(why.clone())));
+    let look = |bench: &mut Bench| bench.send(UiEvent::Tree { session: why.session.clone(), tree: fixtures::tree() });
+    let again = look(&mut bench);
+    assert_eq!(commands(&again), [&Command::Why { session: why.session.clone(), pid: why.pid }]);
+    assert_eq!(commands(&look(&mut bench)).len(), 0, "one at a time");
+    bench
+        .answer(&again, Answer::Why(Box::new(Why { on_stop: "never signalled: it is another".into(), ..why.clone() })));
+    assert!(bench.draw().contains("never signalled: it is another"));
+    let again = look(&mut bench);
+    let gone = Err(AppError::new(ErrorKind::NotFound, "no such process"));
+    bench.send(UiEvent::Answered { ticket: ticket(&again), result: gone });
+    let text = bench.draw();
+    assert!(text.contains("it has ended") && text.contains("gone"), "{text}");
+    bench.press("<Esc>");
+    assert_eq!(commands(&look(&mut bench)).len(), 0, "nobody reads it");
 }
