@@ -82,6 +82,23 @@ fn a_session_whose_manager_was_killed_is_taken_over_without_a_signal() {
     assert_eq!(rig.run(&["orphans", "--adopt"]).text(), "nobody to adopt\n");
 }
 
+#[test]
+fn the_end_of_one_that_was_taken_over_is_told_once() {
+    let rig = Rig::new();
+    let (session, workload) = left_by_a_killed_manager(&rig);
+    let mut batch = rig.batch();
+    batch.ok(json!({"cmd": "subscribe"}));
+    assert_eq!(adopt(&mut batch, None)["adopted"][0]["adopted"], true);
+    batch.ok(json!({"cmd": "stop", "session": session}));
+    workload.assert_ends();
+    // It has looked again.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    row(&mut batch, &session);
+    let told = batch.events.iter().filter(|event| event["event"] == "exited").count();
+    assert_eq!(told, 1, "{:?}", batch.events);
+    batch.finish();
+}
+
 /// A record that was changed in one place is not adopted, is not touched, and its session is not signalled.
 fn check_refused(what: &str, options: &[&str], change: impl FnOnce(&mut Value)) {
     let rig = Rig::new();

@@ -226,6 +226,36 @@ fn its_end_is_known_at_once(host: Host) {
     bystanders.assert_untouched();
 }
 
+/// A manager that has come to know a session while it ran tells its end as well, once, and with its cause.
+fn another_manager_tells_the_end(host: Host) {
+    for cause in ["ended by its warden: its ceiling has come", "stopped"] {
+        let world = World::new();
+        let (mut batch, mut other) = (world.batch(), world.batch());
+        let session = idle(&world, &mut batch, host, "root");
+        other.row(&session.id);
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], Some(&session.id));
+        if cause == "stopped" {
+            batch.stop(&session.id);
+        } else {
+            batch.ok(json!({ "cmd": "extend", "session": session.id, "ceiling_s": 0.5 }));
+        }
+        for manager in [&mut batch, &mut other] {
+            manager.await_event("of the receipt", |event| event["event"] == "receipt");
+        }
+        world.ledger.await_empty();
+        // Both have looked again.
+        std::thread::sleep(Duration::from_millis(1500));
+        for manager in [&mut batch, &mut other] {
+            let told = manager.events();
+            let of = |name| told.iter().filter(move |event| event["event"] == name);
+            assert_eq!((of("exited").count(), of("receipt").count()), (1, 1), "{told:#?}");
+            let over: Vec<&Value> = of("phase").filter(|event| event["phase"] == "exited").collect();
+            assert_eq!((over.len(), &over[0]["detail"]), (1, &json!(cause)), "{told:#?}");
+        }
+        bystanders.assert_untouched();
+    }
+}
+
 /// Its workload has failed by itself, and its ceiling ends who was left: that is told as well.
 fn who_was_left_is_ended_by_its_ceiling(host: Host) {
     let world = World::new();
@@ -248,4 +278,7 @@ fn who_was_left_is_ended_by_its_ceiling(host: Host) {
     assert_eq!((&row["exit_code"], &row["detail"]), (&json!(3), &json!(cause)), "{row}");
 }
 
-crate::matrix::in_both! { a_nearer_ceiling_holds_at_once its_end_is_known_at_once who_was_left_is_ended_by_its_ceiling }
+crate::matrix::in_both! {
+    a_nearer_ceiling_holds_at_once its_end_is_known_at_once another_manager_tells_the_end
+    who_was_left_is_ended_by_its_ceiling
+}

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use crate::support::{Batch, Host, Launch, Session, World, eventually, rows};
+use crate::support::{Batch, Host, Launch, PATIENCE, Session, World, eventually, rows};
 
 fn launched(world: &World, batch: &mut Batch, host: Host, role: &str) -> Session {
     let script = world.shell(&format!("leaf {role}"));
@@ -67,4 +67,52 @@ fn every_end_is_a_line() {
     assert_eq!(lines(&journal), [(after.id.as_str(), "manager", "stop")], "{journal:#}");
     let error = batch.error(json!({ "cmd": "logs" }));
     assert_eq!(error["kind"], "usage", "{error}");
+}
+
+/// Receipts that wait for the journal, a manager's and a warden's: a sweep writes these; its own, where somebody was left,
+/// takes none of them away.
+#[test]
+fn a_sweep_writes_the_receipts_that_wait() {
+    for (by_id, leaves) in [(false, false), (true, false), (true, true)] {
+        let world = World::new();
+        let mut batch = world.batch();
+        let stopped = launched(&world, &mut batch, Host::Tmux, "stopped");
+        let expired = launched(&world, &mut batch, Host::Tmux, "expired");
+        let mut bystanders = world.bystanders(&["sleep", &world.nap], leaves.then_some(stopped.id.as_str()));
+        let path = world.path("state/receipts.jsonl");
+        std::fs::create_dir(&path).unwrap();
+        let receipt = batch.stop(&stopped.id);
+        // One that finds nobody takes nothing away.
+        batch.stop(&stopped.id);
+        batch.ok(json!({ "cmd": "extend", "session": expired.id, "ceiling_s": 0.3 }));
+        world.ledger.await_empty();
+        let stored = |session: &Session| world.path(&format!("state/sessions/{}.receipt", session.id));
+        eventually("the receipts", || stored(&stopped).is_file() && stored(&expired).is_file());
+        for supervisor in &expired.supervisors {
+            assert!(supervisor.ends_within(PATIENCE), "{supervisor:?}");
+        }
+        batch.kill();
+        std::fs::remove_dir(&path).unwrap();
+        if by_id {
+            for session in [&stopped, &expired] {
+                let (code, swept) = world.run(&["sweep", &session.id]);
+                assert_eq!((code, &swept["dead"]), (0, &json!(true)), "{swept:#}");
+            }
+        } else {
+            let (code, swept) = world.run(&["sweep"]);
+            assert_eq!((code, &swept["dead"]), (0, &json!(true)), "{swept:#}");
+        }
+        let (_, journal) = world.run(&["logs", "--receipts"]);
+        let mut written = lines(&journal);
+        written.retain(|(_, _, act)| !leaves || *act == "stop");
+        written.sort_by_key(|(session, ..)| *session != stopped.id);
+        let expected = [(stopped.id.as_str(), "manager", "stop"), (expired.id.as_str(), "warden", "stop")];
+        assert_eq!(written, expected, "{journal:#}");
+        let of_stop = rows(&journal, "receipts").find(|entry| entry["receipt"]["session"] == stopped.id).unwrap();
+        for key in ["captured", "signals", "outcomes"] {
+            assert_eq!(of_stop["receipt"][key], receipt[key], "{journal:#}");
+        }
+        assert!(stored(&stopped).exists() == leaves && !stored(&expired).exists());
+        bystanders.assert_untouched();
+    }
 }

@@ -144,6 +144,17 @@ fn pause(world: &World, batch: &mut Batch, session: &Session) {
     batch.await_event("of an end", |event| event["event"] == "exited");
 }
 
+/// The end of the one run, and the phase after it, which says why no other follows.
+#[track_caller]
+fn assert_is_told_once(batch: &mut Batch, detail: &str) {
+    let told = batch.events();
+    let of = |name| told.iter().filter(move |event| event["event"] == name);
+    assert_eq!(of("exited").count(), 1, "{told:#?}");
+    let is_over = |event: &&Value| event["phase"] == "failed" || event["phase"] == "exited";
+    let over: Vec<&Value> = of("phase").filter(is_over).map(|event| &event["detail"]).collect();
+    assert_eq!(over, [detail], "{told:#?}");
+}
+
 fn a_stop_in_the_pause(host: Host) {
     let world = World::new();
     failing(&world, "exit 3");
@@ -158,6 +169,7 @@ fn a_stop_in_the_pause(host: Host) {
     assert_eq!((&receipt["dead"], &receipt["signals"]), (&json!(true), &json!([])), "{receipt:#}");
     assert_eq!(receipt["notes"], json!([]), "its warden has left: {receipt:#}");
     assert_stays_ended(&world, &session, 1);
+    assert_is_told_once(&mut batch, "exit status 3; stopped");
 }
 
 /// Its ceiling comes while it runs, or in the pause: no restart is announced of what is over, and nothing is said twice.
@@ -179,6 +191,7 @@ fn a_ceiling_ends_it(host: Host) {
         let row = batch.row(&session.id);
         assert_eq!(row["detail"], detail, "{row}");
         assert_stays_ended(&world, &session, 1);
+        assert_is_told_once(&mut batch, &detail);
         let receipt = batch.stop(&session.id);
         assert_eq!(receipt["dead"], true, "{receipt:#}");
         let row = batch.row(&session.id);

@@ -186,7 +186,7 @@ impl Inner {
         let mut state = session.state();
         state.witness = witness.map(|(phase, detail)| (phase, Some(detail)));
         let Some(Ended(exit)) = ended.filter(|_| !state.over) else { return false };
-        state.elsewhere = !state.borrowed && self.is_ended_elsewhere(session, &state);
+        state.elsewhere |= !state.borrowed && self.is_ended_elsewhere(session, &state);
         state.exit = state.exit.take().or(exit);
         state.over = true;
         !state.elsewhere && !state.stopping

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::Inner;
 use super::session::Session;
+use super::watch::saw_all_dead;
 use crate::app::contract::{HostKind, Kind};
 use crate::lifecycle::authority::{Pin, Pinned, verify};
 use crate::lifecycle::identity::{Identity, Pid, StartToken};
@@ -67,10 +68,19 @@ impl Inner {
             }
             let id = tether.session.clone();
             if let Some(session) = Session::new(tether, None, None) {
-                session.state().exit = self.store.exit(&id);
-                session.state().receipt =
-                    crate::lifecycle::store::read_json(&self.store.receipt_path(&id)).ok().flatten();
+                {
+                    let mut state = session.state();
+                    state.exit = self.store.exit(&id);
+                    state.receipt = self.stored_receipt(&id);
+                    // It was not this run that has ended it.
+                    state.elsewhere = state.receipt.as_ref().is_some_and(saw_all_dead);
+                    state.ended_before = state.elsewhere || state.exit.is_some();
+                }
                 self.know(&session);
+                // What this run launches is watched as soon as its launch is told.
+                if session.tether().spawner != self.me {
+                    self.watch_exit(&session);
+                }
                 sessions.by_id.insert(id.clone(), session);
                 sessions.order.push(id);
             }

@@ -228,10 +228,6 @@ impl Runtime {
         }
         let runtime = Self { inner: Arc::new(inner) };
         runtime.inner.take_in();
-        for session in runtime.inner.all() {
-            let mut state = session.state();
-            state.ended_before = state.exit.is_some();
-        }
         Ok(runtime)
     }
 

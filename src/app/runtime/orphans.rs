@@ -173,7 +173,6 @@ impl Inner {
         (tether.stopping, tether.untold) = (false, false);
         self.store.save(&tether).map_err(|error| format!("its record could not be written: {error}"))?;
         session.state().tether = tether;
-        self.watch_exit(session);
         self.changed();
         Ok(format!("its manager, {}, is gone; its workload and its tmux session are verified", named(&before)))
     }

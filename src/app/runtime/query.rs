@@ -369,7 +369,7 @@ impl Inner {
 }
 
 /// Joins what is to be said, each thing once.
-fn once<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
+pub(super) fn once<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
     let mut said: Vec<String> = Vec::new();
     for part in parts.into_iter().flatten() {
         if !said.contains(&part) {

@@ -18,8 +18,8 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// What follows the end of a run.
 pub(super) enum Followed {
-    /// The session is over.
-    Over,
+    /// The session is over. `is_told`: that its last run has ended was told when another one was to follow.
+    Over { is_told: bool },
     /// The workload runs again, or this manager leaves before anybody knows.
     GoesOn,
 }
@@ -55,7 +55,9 @@ impl Inner {
                 let state = session.state();
                 state.over || state.settled
             };
-            let Some(restarts) = tether.restarts.as_ref().filter(|_| !over) else { return Followed::Over };
+            let Some(restarts) = tether.restarts.as_ref().filter(|_| !over) else {
+                return Followed::Over { is_told: told.is_some() };
+            };
             if self.is_closing() {
                 return Followed::GoesOn;
             }

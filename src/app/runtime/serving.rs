@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::Inner;
 use super::probe::{Ask, Question, ask};
+use super::query::once;
 use super::script;
 use super::session::Session;
 use super::unix::ask_at;
@@ -348,11 +349,15 @@ impl Inner {
         let (phase, detail) = {
             let mut state = session.state();
             let (phase, detail) = state.phase();
-            if state.last_phase == Some(phase) {
+            // Of one that somebody else ends the cause comes with the receipt.
+            let is_awaited = state.elsewhere && state.receipt.is_none() && state.watched;
+            if state.last_phase == Some(phase) || is_awaited {
                 return;
             }
             state.last_phase = Some(phase);
-            (phase, detail)
+            // Where it could have run again, why it does not.
+            let ended = state.tether.restarts.as_ref().filter(|_| phase.is_over());
+            (phase, once([detail, ended.and_then(|restarts| restarts.over.clone())]))
         };
         self.publish(Event::Phase { session: session.id.clone(), phase, detail });
     }

@@ -88,10 +88,12 @@ pub(super) struct State {
     pub(super) exit: Option<ExitRecord>,
     /// The workload was observed dead; its status may still be unknown.
     pub(super) over: bool,
-    /// It had ended before this run began: that is shown, and no news.
+    /// It had ended before this run knew it: that is shown, and no news.
     pub(super) ended_before: bool,
-    /// Another cookbook-tui, or its warden, has stopped it.
+    /// Another cookbook-tui, an earlier one, or its warden, has stopped it.
     pub(super) elsewhere: bool,
+    /// The watching thread knows it, and tells what comes of its end.
+    pub(super) watched: bool,
     /// The tether is gone: everything was observed dead.
     pub(super) settled: bool,
     /// A look at the whole host found nobody after the end. Nobody can join what nobody is in.
@@ -206,6 +208,7 @@ impl Session {
             over: false,
             ended_before: false,
             elsewhere: false,
+            watched: false,
             settled: false,
             empty: false,
             receipt: None,
@@ -360,8 +363,11 @@ impl State {
         if self.receipt.is_none() && self.over && self.tether.is_settled() {
             return (Phase::Exited, Some("stopped".into()));
         }
-        if self.elsewhere && self.receipt.is_none() {
-            return (Phase::Exited, Some("stopped by another cookbook-tui or its warden".into()));
+        if self.elsewhere && self.receipt.is_none() && !self.ended_in_pause() {
+            // Its record may say already who.
+            let last = self.tether.last.as_ref().filter(|last| last.verdict == VerdictKind::Gone);
+            let why = last.map_or("stopped by another cookbook-tui or its warden", |last| last.reason.as_str());
+            return (Phase::Exited, Some(why.to_owned()));
         }
         if let Some(known) = self.witness.as_ref().or(self.said.as_ref().filter(|_| !self.over)) {
             let (phase, detail) = known.clone();
@@ -388,6 +394,13 @@ impl State {
             Some(VerdictKind::Unverifiable) => (Phase::Unverifiable, Some("its identity cannot be verified".into())),
             None => (Phase::Starting, None),
         }
+    }
+
+    /// Tells whether its last run had ended by itself, and the session was ended before another one followed.
+    fn ended_in_pause(&self) -> bool {
+        let last = self.tether.restarts.as_ref().and_then(|restarts| restarts.last_exit.as_ref());
+        last.zip(self.exit.as_ref())
+            .is_some_and(|(last, exit)| (last.at, last.code, &last.signal) == (exit.at, exit.code, &exit.signal))
     }
 
     /// Returns how it ended, and why where that is known.

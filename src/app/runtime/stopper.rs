@@ -477,7 +477,8 @@ impl Inner {
         let left_alive = clean && !(receipt.escapees.is_empty() && receipt.kept.is_empty());
         let clean = clean && !left_alive;
         let exited = clean && how.exited;
-        if !exited {
+        // The next start knows of one that waits for the journal by nothing else.
+        if !exited && !self.waits(&session.id) {
             write_json(&self.store.receipt_path(&session.id), receipt).ok();
         }
         let may_go = clean && !exited && unwritten.is_none();

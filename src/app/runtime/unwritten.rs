@@ -32,8 +32,12 @@ impl Inner {
             (false, true) => Act::Sweep,
             (false, false) => Act::Stop,
         };
-        // In their order.
+        // In their order. What an earlier run, or its warden, could not write is stored with the session.
         self.write_unwritten();
+        let stored = self.stored_receipt(&receipt.session).filter(|_| !self.waits(&receipt.session));
+        if let Some(entry) = stored.and_then(|stored| self.journal_late(&stored)) {
+            self.keep_unwritten(entry, false, false);
+        }
         let error = self.store.journal().append(By::Manager, act, receipt).err()?;
         receipt.notes.push(format!(
             "the journal of receipts could not be written: {error}; it is tried again, and the record stays until then"
@@ -45,6 +49,12 @@ impl Inner {
     pub(super) fn keep_unwritten(&self, entry: Entry, clean: bool, unseen: bool) {
         let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
         unwritten.push(Unwritten { entry, clean, unseen });
+    }
+
+    /// Tells whether a receipt of a session waits for the journal.
+    pub(super) fn waits(&self, session: &str) -> bool {
+        let unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        unwritten.iter().any(|one| one.entry.receipt.session == session)
     }
 
     /// Writes what the disk has refused before, as far as it takes it by now.
@@ -73,8 +83,7 @@ impl Inner {
     /// it first.
     pub(super) fn is_written(&self, session: &Session) -> bool {
         self.write_unwritten();
-        let is_its = |one: &Unwritten| one.entry.receipt.session == session.id;
-        if self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).iter().any(is_its) {
+        if self.waits(&session.id) {
             return false;
         }
         let tether = session.tether();
@@ -106,9 +115,8 @@ impl Inner {
     /// is stored of its end, or that it was found gone where nobody has said anything. Tells whether it does.
     pub(super) fn journal_found_gone(&self, tether: &Tether) -> bool {
         match self.stored_receipt(&tether.session) {
-            Some(receipt) if receipt.dead == Some(true) => self.journal_late(&receipt).is_none(),
-            // What it had left is gone as well.
-            Some(_) => true,
+            // What it may have left is gone as well.
+            Some(receipt) => self.journal_late(&receipt).is_none(),
             None if self.exit_of(tether).is_some() => true,
             None => {
                 let receipt = found_gone(tether, self.is_of_this_boot(tether));

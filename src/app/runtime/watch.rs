@@ -12,6 +12,7 @@ use super::restarts::Followed;
 use super::session::{Session, State};
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
+use crate::lifecycle::journal::Act;
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::verdict::VerdictKind;
 
@@ -91,7 +92,7 @@ impl Inner {
                 if state.over {
                     return;
                 }
-                state.elsewhere = elsewhere || self.is_ended_elsewhere(session, &state);
+                state.elsewhere |= elsewhere || self.is_ended_elsewhere(session, &state);
                 state.exit = state.exit.take().or(exit);
                 state.over = true;
                 return;
@@ -107,7 +108,7 @@ impl Inner {
         !state.stopping
             && state.receipt.is_none()
             && (self.is_under_way(session) || !self.store.tether_path(&session.id).exists() || {
-                self.stored_receipt(&session.id).is_some_and(|receipt| receipt.dead == Some(true))
+                self.stored_receipt(&session.id).as_ref().is_some_and(saw_all_dead)
             })
     }
 
@@ -131,8 +132,6 @@ impl Inner {
         while self.has_warden(session) && !self.is_closing() && Instant::now() < until {
             self.sleep_at_most(DONE);
         }
-        // Whoever finds nobody closes a terminal of ours.
-        self.sample_known(session);
         self.take_receipt(session);
     }
 
@@ -141,25 +140,34 @@ impl Inner {
         warden.is_some_and(|warden| verify(&warden, &self.inspector).kind == VerdictKind::Owned)
     }
 
-    /// Takes over what somebody else has stored of the end of a session, once, and tells it. Where nothing is left of the
+    /// Takes over what somebody else has said of the end of a session, once, and tells it. Where nothing is left of the
     /// session, its files are not needed any more.
     pub(super) fn take_receipt(&self, session: &Arc<Session>) {
-        let Some(mut receipt) = self.stored_receipt(&session.id).filter(|receipt| receipt.dead == Some(true)) else {
-            return;
-        };
+        let Some(mut receipt) = self.told_receipt(&session.id) else { return };
         let is_removed = !self.store.tether_path(&session.id).exists();
+        let is_ours = |state: &State| state.stopping || state.settled || self.is_closing();
         {
             let mut state = session.state();
-            if state.stopping || state.settled || state.receipt.is_some() || self.is_closing() {
+            if is_ours(&state) || state.receipt.is_some() {
                 return;
             }
-            if let (Some(restarts), Some(why)) = (state.tether.restarts.as_mut(), receipt.notes.first()) {
-                restarts.end(why);
+            if let Some(restarts) = state.tether.restarts.as_mut() {
+                let why = receipt.notes.first().filter(|_| receipt.is_wardens());
+                restarts.end(why.map_or("stopped", String::as_str));
             }
             state.exit = self.store.exit(&session.id).or(state.exit.take());
+            (state.elsewhere, state.receipt) = (true, Some(receipt.clone()));
+        }
+        // Whoever finds nobody closes a terminal of ours, and tells the phase with the cause.
+        self.sample_known(session);
+        {
+            let mut state = session.state();
+            if is_ours(&state) {
+                return;
+            }
             state.settled = is_removed && state.empty && session.pty.is_some();
             receipt.host_closed |= state.settled;
-            (state.elsewhere, state.receipt) = (true, Some(receipt.clone()));
+            state.receipt = Some(receipt.clone());
             if state.settled {
                 self.store.forget(&session.id);
             }
@@ -167,38 +175,57 @@ impl Inner {
         self.publish(Event::Receipt { session: session.id.clone(), receipt: Box::new(receipt) });
     }
 
+    /// Returns the receipt of a session of which nobody is left: the stored one, else the one of the journal, where whoever
+    /// is done with the session has taken the stored one away.
+    fn told_receipt(&self, session: &str) -> Option<Receipt> {
+        let journalled = || {
+            let of_session = self.store.journal().read(Some(session), None).ok()?;
+            let mut ends = of_session.receipts.into_iter().filter(|entry| !matches!(entry.act, Act::Restart));
+            ends.next_back().map(|entry| entry.receipt).filter(saw_all_dead)
+        };
+        let is_removed = || !self.store.tether_path(session).exists();
+        let stored = self.stored_receipt(session).filter(saw_all_dead);
+        stored.or_else(|| is_removed().then(journalled).flatten())
+    }
+
     /// Returns what somebody else has said of the end of a session, where we have not ended it ourselves.
     pub(super) fn receipt_of_another(&self, session: &Session) -> Option<Receipt> {
         let (known, elsewhere) = {
             let state = session.state();
-            (state.receipt.clone(), state.elsewhere)
+            (state.receipt.clone().filter(saw_all_dead), state.elsewhere)
         };
         match known {
             Some(receipt) => elsewhere.then_some(receipt),
-            None => self.stored_receipt(&session.id),
+            None => self.stored_receipt(&session.id).filter(saw_all_dead),
         }
     }
 
     /// Takes note of the end of a workload.
     fn workload_ended(self: &Arc<Self>, session: &Arc<Session>) {
-        if matches!(self.follow(session), Followed::GoesOn) {
-            return;
-        }
+        let is_told = match self.follow(session) {
+            Followed::GoesOn => return,
+            Followed::Over { is_told } => is_told || session.state().ended_before,
+        };
         session.reap();
         let exit = session.state().exit.clone();
         let (code, signal) = exit.map_or((None, None), |exit| (exit.code, exit.signal));
-        if !session.state().ended_before {
+        if !is_told {
             self.publish(Event::Exited { session: session.id.clone(), exit_code: code, signal, attempt: None });
         }
         if session.state().elsewhere {
             self.await_receipt(session);
         }
+        session.state().watched = false;
         // A stop looks for itself, and is not kept waiting by another look at the whole host.
         if !session.state().stopping {
             self.sample_known(session);
         }
         self.changed();
     }
+}
+
+pub(super) fn saw_all_dead(receipt: &Receipt) -> bool {
+    receipt.dead == Some(true)
 }
 
 fn watch(inner: &Weak<Inner>, inbox: &Receiver<Arc<Session>>, wake: &OwnedFd) {
@@ -220,12 +247,15 @@ fn watch(inner: &Weak<Inner>, inbox: &Receiver<Arc<Session>>, wake: &OwnedFd) {
             watched.into_iter().partition(|(pinned, _)| pinned.has_ended(&inner.inspector));
         watched = alive;
         for session in inbox.try_iter() {
+            // One that was lost sight of for a while is known anew.
+            watched.retain(|(_, known)| known.id != session.id);
             let claim = session.tether().workload.identity;
+            session.state().watched = true;
             match Pinned::open(&inner.inspector, claim.pid) {
                 Pin::Held(pinned) if pinned.identity().token == claim.token => watched.push((pinned, session)),
                 Pin::Held(_) | Pin::Gone => end(&inner, session),
                 // The sampler shows that it cannot be looked at.
-                Pin::Unreadable(_) => {}
+                Pin::Unreadable(_) => session.state().watched = false,
             }
         }
         for (_, session) in ended {
