@@ -445,3 +445,24 @@ fn a_group_whose_leader_is_gone_is_failed_and_left_alone() {
     let row = rows(&listed, "sessions").find(|row| row["session"] == json!(session.id)).unwrap();
     assert_eq!(row["phase"], "failed", "{row:#}");
 }
+
+/// Nobody stopped it, and nobody saw how it ended: the start that finds it says so, and so does its list.
+#[test]
+fn who_was_found_gone_was_stopped_by_nobody() {
+    let world = World::new();
+    let mut batch = world.batch();
+    let session = launched(&world, &mut batch, Host::Tmux, &world.shell("leaf root"), &["root"]);
+    for supervisor in &session.supervisors {
+        supervisor.signal(Signal::KILL);
+        assert!(supervisor.ends_within(PATIENCE));
+    }
+    batch.kill();
+    world.ledger.await_empty();
+    let mut next = world.batch();
+    let hello = next.ok(serde_json::json!({ "cmd": "hello" }));
+    assert!(hello["ended"].to_string().contains("nobody knows how it ended"), "{hello:#}");
+    let list = next.ok(serde_json::json!({ "cmd": "list" }));
+    for row in rows(&list, "sessions").filter(|row| row["session"] == session.id) {
+        assert!(row["phase"] == "failed" && !row["detail"].as_str().unwrap().contains("stopped"), "{row:#}");
+    }
+}

@@ -353,7 +353,9 @@ impl State {
         let stopped = |receipt: &Receipt| {
             let by_somebody =
                 !receipt.signals.is_empty() || ((receipt.is_wardens() || self.tether.is_settled()) && hung_up());
-            receipt.dead == Some(true) && (by_somebody || self.exit.is_none())
+            // Who was found gone was stopped by nobody; of a guest nobody records how it ends.
+            let unrecorded = self.exit.is_none() && self.tether.adoption.is_some();
+            receipt.dead == Some(true) && (by_somebody || unrecorded)
         };
         if let Some(receipt) = self.receipt.as_ref().filter(|receipt| stopped(receipt)) {
             let why = receipt.notes.first().filter(|_| receipt.is_wardens());
