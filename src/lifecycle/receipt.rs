@@ -320,6 +320,7 @@ pub fn total(receipts: impl IntoIterator<Item = Receipt>) -> Receipt {
         };
         total.notes.extend(labelled(receipt.notes.clone()));
         total.escalated |= receipt.escalated;
+        total.grace_s = total.grace_s.into_iter().chain(receipt.grace_s).reduce(f64::max);
         total.host_closed &= receipt.host_closed;
         total.captured.extend(receipt.captured);
         total.signals.extend(receipt.signals);

@@ -185,7 +185,11 @@ impl Turn<'_> {
     fn acted(&mut self, act: Act, session: Option<String>, name: &str, result: Result<Answer, AppError>) {
         self.model.acting.retain(|id| Some(id) != session.as_ref());
         // After a restart, what was launched is looked at.
-        let seen = if let Ok(Answer::Receipt(receipt)) = &result { Some(&**receipt) } else { None };
+        let seen = match &result {
+            Ok(Answer::Receipt(receipt)) => Some(&**receipt),
+            Ok(Answer::Orphans(orphans)) => orphans.swept.first().filter(|_| orphans.swept.len() == 1),
+            Ok(_) | Err(_) => None,
+        };
         self.unwatch(session.as_ref(), seen);
         match result {
             Ok(Answer::Receipt(receipt)) => self.receipt(*receipt, name),

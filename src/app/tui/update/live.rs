@@ -66,7 +66,7 @@ impl Turn<'_> {
         let stops = self.model.live.iter().filter(|live| live.can_hold());
         let stops: Vec<(String, bool)> = stops.map(|live| (live.session.clone(), live.held_s.is_some())).collect();
         if stops.is_empty() {
-            return self.note(Tone::Plain, "no stop is under way that waits for KILL: there is nothing to hold");
+            return self.note(Tone::Plain, "nothing to hold: no stop of one session waits for KILL");
         }
         let release = stops.iter().all(|(_, held)| *held);
         for (session, _) in stops.into_iter().filter(|(_, held)| *held == release) {

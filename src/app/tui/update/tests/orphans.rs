@@ -1,11 +1,14 @@
 //! Orphans in their group of the list: reaped, adopted, given more time.
 
+use std::time::Duration;
+
 use crossterm::event::Event as Input;
 
 use super::commands;
 use crate::app::command::{Adopted, Answer, Command, Orphan, Orphans, OrphansRequest};
 use crate::app::contract::Phase;
 use crate::app::error::{AppError, ErrorKind};
+use crate::app::event::Event;
 use crate::app::tui::fixtures::{self, Bench, pid, ticket, token};
 use crate::app::tui::keymap::Context;
 use crate::app::tui::model::{Group, ListLine, Overlay, Totals};
@@ -84,6 +87,26 @@ fn a_reaping_is_previewed_and_signals_whom_it_showed() {
     let swept = vec![fixtures::bad_receipt()];
     bench.answer(&effects, Answer::Orphans(Box::new(Orphans { swept, ..fixtures::orphans() })));
     assert_eq!(bench.model.context(), Context::Reader, "a receipt that is not clean is read");
+}
+
+#[test]
+fn the_reaping_of_one_plays_out_and_ends_in_its_receipt() {
+    let mut bench = bench();
+    let asked = bench.press("O");
+    let plan = Receipt { grace_s: Some(2.0), session: ORPHAN.into(), ..fixtures::plan() };
+    let planned = Orphans { swept: vec![plan], ..fixtures::orphans_in_the_list() };
+    bench.answer(&asked, Answer::Orphans(Box::new(planned)));
+    bench.draw();
+    let asked = bench.press("y");
+    bench.send(UiEvent::Happened(Event::Signal { session: ORPHAN.into(), pid: 4242, signal: "TERM".into() }));
+    bench.now += Duration::from_millis(400);
+    bench.send(UiEvent::Tick);
+    let text = bench.draw();
+    assert!(text.contains("KILL in 2 s") && text.contains("H holds it"), "{text}");
+    let receipt = Receipt { session: ORPHAN.into(), ..fixtures::clean_receipt() };
+    let swept = Orphans { swept: vec![receipt], ..fixtures::orphans_in_the_list() };
+    bench.answer(&asked, Answer::Orphans(Box::new(swept)));
+    assert!(bench.draw().contains("Receipt: "), "{}", bench.draw());
 }
 
 #[test]
