@@ -57,7 +57,7 @@ pub fn run(
             Ok(line) if line.trim().is_empty() => continue,
             Ok(line) => quit = batch.line(&line, number),
             Err(error) => {
-                batch.malformed(&no_id(), number, &AppError::new(ErrorKind::Usage, format!("not UTF-8: {error}")));
+                batch.malformed(&no_id(), number, &AppError::new(ErrorKind::Usage, error));
             }
         }
         if fail_fast && batch.worst() != Exit::Ok {
@@ -215,7 +215,7 @@ fn of_receipt(clean: bool) -> Exit {
 }
 
 /// A line of input, or why it is none.
-type Line = Result<String, std::string::FromUtf8Error>;
+type Line = Result<String, String>;
 
 fn success(id: &Id, result: &Value) -> String {
     format!("{{\"id\":{id},\"ok\":true,\"result\":{result}}}")
@@ -228,18 +228,22 @@ fn failure(id: &Id, error: &AppError) -> String {
 }
 
 /// Reads lines; `None` marks the end of the input. Bytes that are no UTF-8 make a line malformed, not
-/// the end.
+/// the end; what cannot be read is the end, and said.
 fn spawn_reader(input: impl Read + Send + 'static, lines: Sender<Option<Line>>) {
     std::thread::spawn(move || {
         let mut input = BufReader::new(input);
         loop {
             let mut line = Vec::new();
-            match input.read_until(b'\n', &mut line) {
-                Ok(0) | Err(_) => break,
-                Ok(_) => {}
-            }
-            if lines.send(Some(String::from_utf8(line))).is_err() {
+            let (line, is_last) = match input.read_until(b'\n', &mut line) {
+                Ok(0) => break,
+                Ok(_) => (String::from_utf8(line).map_err(|error| format!("not UTF-8: {error}")), false),
+                Err(error) => (Err(format!("the input cannot be read on: {error}")), true),
+            };
+            if lines.send(Some(line)).is_err() {
                 return;
+            }
+            if is_last {
+                break;
             }
         }
         lines.send(None).ok();

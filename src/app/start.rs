@@ -50,6 +50,7 @@ pub fn run(mut arguments: Vec<OsString>) -> u8 {
         return super::nvml::run();
     }
     hear_signals();
+    keep_children();
     let Ok(link) = take_link(&mut arguments) else { return Exit::Usage.code() };
     // Without a word there is nothing to read: the screen is started at once.
     if arguments.len() <= 1 && link.is_none() {
@@ -251,7 +252,6 @@ fn show(
     link: Option<Link>,
     ended: Vec<String>,
 ) -> Result<Exit, AppError> {
-    keep_children();
     let ui = runtime.ui();
     let wishes = Wishes { theme: ui.theme, colours: ui.colours, glyphs: ui.glyphs, no_color: args.no_color };
     let variable = |name: &str| std::env::var(name).ok();
@@ -409,7 +409,6 @@ fn keep_children() {
 /// finished.
 fn signals(runtime: &Runtime) -> Receiver<&'static str> {
     let (sender, receiver) = channel();
-    keep_children();
     let runtime = runtime.clone();
     if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGHUP, SIGINT, SIGTERM]) {
         std::thread::spawn(move || {

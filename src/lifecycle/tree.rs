@@ -355,6 +355,10 @@ fn is_warden(facts: &Facts, argv: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
         return false;
     }
     let argv = argv();
+    // The memory that holds its words goes first: from there on there is nobody who could be signalled.
+    if argv.is_empty() && facts.threads <= 1 {
+        return true;
+    }
     let is = |at: usize, word: &str| argv.get(at).is_some_and(|known| known == word.as_bytes());
     is(0, WARDEN_NAME) || is(1, FRONT)
 }

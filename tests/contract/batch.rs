@@ -169,6 +169,24 @@ fn bytes_that_are_not_utf8_launch_nothing() {
 }
 
 #[test]
+fn an_input_that_cannot_be_read_is_no_success() {
+    let rig = Rig::new();
+    let ran = rig.run(&["--batch", "."]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.text().contains("line 1: the input cannot be read on: Is a directory"), "{ran:?}");
+}
+
+#[test]
+fn a_sweep_that_only_shows_has_a_plan_also_of_nobody() {
+    let rig = Rig::new();
+    let mut batch = rig.batch();
+    let plan = batch.ok(json!({"cmd": "sweep", "dry_run": true}));
+    assert_eq!((&plan["plan"], &plan["dead"]), (&json!([]), &json!(null)), "{plan:#}");
+    assert_eq!(batch.finish(), Some(0));
+    assert!(rig.run(&["sweep", "--dry-run"]).text().contains("nothing was"));
+}
+
+#[test]
 fn long_lines_and_windows_line_ends_are_fine() {
     let rig = Rig::new();
     let id = "x".repeat(1 << 20);

@@ -82,6 +82,23 @@ fn without_an_inspector_nothing_is_known_and_nothing_is_called_gone() {
     strangers.assert_alive();
 }
 
+/// Its identities are of another kind: nobody can tell who is there, and nobody is told of an end.
+#[test]
+fn what_another_inspector_has_recorded_has_not_ended() {
+    let rig = Rig::new();
+    let (session, workload, mut strangers) = launched(&rig);
+    let mut batch = rig.batch_with(&[], &["--inspector", "ps"]);
+    batch.ok(json!({"cmd": "subscribe"}));
+    let (kind, message) = batch.err(json!({"cmd": "wait", "session": session, "for": "exit", "timeout_s": 1.5}));
+    assert_eq!(kind, "timeout", "{message}");
+    let list = batch.ok(json!({"cmd": "list"}));
+    assert_eq!(list["sessions"][0]["phase"], "unverifiable", "{list:#}");
+    let ended = batch.events.iter().find(|event| event["event"] == "exited" || event["phase"] == "failed");
+    assert_eq!(ended, None);
+    workload.assert_alive();
+    strangers.assert_alive();
+}
+
 #[test]
 fn a_tree_that_nobody_can_see_is_not_an_empty_one() {
     let rig = Rig::new();

@@ -37,6 +37,11 @@ impl Outside {
 
     /// Starts it with other arguments or another environment; `change` is told of the folder of this test.
     pub(super) fn with(answers: bool, change: impl FnOnce(&mut Command, &Path)) -> Self {
+        Self::behind(&[], answers, change)
+    }
+
+    /// Starts it by another program.
+    pub(super) fn behind(starter: &[&str], answers: bool, change: impl FnOnce(&mut Command, &Path)) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -45,7 +50,8 @@ impl Outside {
         tcsetwinsize(&master, Winsize { ws_row: 30, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let folder = tempfile::Builder::new().prefix("ck").tempdir().unwrap();
         let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_cookbook-tui"), "--state-dir"]).arg(folder.path().join("s"));
+        command.arg("--ctty").args(starter).args([env!("CARGO_BIN_EXE_cookbook-tui"), "--state-dir"]);
+        command.arg(folder.path().join("s"));
         command.args(["--tmux-socket", &format!("{}o", folder.path().file_name().unwrap().display())]);
         command.envs([("TERM", "xterm-256color"), ("LC_ALL", "C.UTF-8"), ("SHELL", "/bin/sh"), ("EDITOR", "true")]);
         command.env("HOME", folder.path()).env("XDG_CONFIG_HOME", folder.path().join("c"));

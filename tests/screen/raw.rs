@@ -220,3 +220,15 @@ fn a_title_can_be_left_out() {
         assert!(places.is_empty(), "{term}: {places:?}");
     }
 }
+
+/// Who ignores SIGCHLD hands that on (execve(2)): the end of a child of ours is seen all the same.
+#[test]
+fn it_leaves_well_below_somebody_who_ignores_the_end_of_children() {
+    let ignore =
+        "import os,signal,sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])";
+    let mut outside = Outside::behind(&["python3", "-c", ignore], true, |_, _| {});
+    outside.await_text("No sessions yet");
+    outside.leave();
+    assert_eq!(outside.child.wait().unwrap().code(), Some(0), "{}", outside.text());
+    assert!(!outside.text().contains("No child processes"), "{}", outside.text());
+}

@@ -153,7 +153,10 @@ impl Inner {
         let unable = !failed.is_empty();
         let mut total = total(receipts);
         total.notes.extend(failed);
-        if unable && total.dead == Some(true) {
+        if how.dry_run {
+            total.plan.get_or_insert_default();
+        }
+        if (unable && total.dead == Some(true)) || how.dry_run {
             total.dead = None;
         }
         Ok(total)

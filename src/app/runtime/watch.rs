@@ -12,6 +12,7 @@ use super::restarts::Followed;
 use super::session::{Session, State};
 use crate::app::event::Event;
 use crate::lifecycle::authority::{Pin, Pinned, verify};
+use crate::lifecycle::identity::Identity;
 use crate::lifecycle::journal::Act;
 use crate::lifecycle::receipt::Receipt;
 use crate::lifecycle::verdict::VerdictKind;
@@ -77,8 +78,7 @@ impl Inner {
             if session.state().over {
                 return;
             }
-            let alive =
-                warden.as_ref().is_some_and(|warden| verify(warden, &self.inspector).kind == VerdictKind::Owned);
+            let alive = warden.as_ref().is_some_and(|warden| self.may_live(warden));
             let exit = self.store.exit(&session.id);
             if exit.is_some() || !alive || Instant::now() >= until {
                 // One that died in the pause before a restart has said in the record how the run before ended.
@@ -136,8 +136,12 @@ impl Inner {
     }
 
     fn has_warden(&self, session: &Session) -> bool {
-        let warden = session.tether().warden;
-        warden.is_some_and(|warden| verify(&warden, &self.inspector).kind == VerdictKind::Owned)
+        session.tether().warden.is_some_and(|warden| self.may_live(&warden))
+    }
+
+    /// Tells whether somebody lives, as far as anybody can tell.
+    fn may_live(&self, claim: &Identity) -> bool {
+        !matches!(verify(claim, &self.inspector).kind, VerdictKind::Gone | VerdictKind::Foreign)
     }
 
     /// Takes over what somebody else has said of the end of a session, once, and tells it. Where nothing is left of the
@@ -253,6 +257,10 @@ fn watch(inner: &Weak<Inner>, inbox: &Receiver<Arc<Session>>, wake: &OwnedFd) {
             session.state().watched = true;
             match Pinned::open(&inner.inspector, claim.pid) {
                 Pin::Held(pinned) if pinned.identity().token == claim.token => watched.push((pinned, session)),
+                // Recorded by another inspector: this one cannot tell whether it is the same.
+                Pin::Held(_) if verify(&claim, &inner.inspector).kind == VerdictKind::Unverifiable => {
+                    session.state().watched = false;
+                }
                 Pin::Held(_) | Pin::Gone => end(&inner, session),
                 // The sampler shows that it cannot be looked at.
                 Pin::Unreadable(_) => session.state().watched = false,

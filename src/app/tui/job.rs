@@ -102,10 +102,13 @@ pub fn parent<S: Into<OsString>>(argv: impl IntoIterator<Item = S>) -> io::Resul
 
 /// A child that was ended by a signal could not restore the terminal.
 fn finish(status: Result<ExitStatus, i32>, before: &Termios) -> io::Result<u8> {
-    let status = status.map_err(io::Error::from_raw_os_error)?;
-    if let Some(signal) = status.signal() {
+    // Whoever left by itself has put the terminal back; of one that nobody saw leave, nobody knows.
+    if status.is_err() || status.is_ok_and(|status| status.signal().is_some()) {
         restore_for_another(io::stdout().as_fd());
         let _ignored = unstoppable(|| tcsetattr(io::stdin().as_fd(), OptionalActions::Now, before));
+    }
+    let status = status.map_err(io::Error::from_raw_os_error)?;
+    if let Some(signal) = status.signal() {
         return Ok(u8::try_from(128 + signal).unwrap_or(u8::MAX));
     }
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX))

@@ -196,3 +196,18 @@ fn nobody_is_left_only_where_everybody_was_looked_at() {
 fn no_roots_no_members() {
     check(&Roots::default(), &mut |_| Boundary::Inside, &[]);
 }
+
+/// A stage of ours that is on its way out has no words any more: it is no member of whom its parent left it to.
+#[test]
+fn a_stage_of_a_launch_is_none_of_a_tree_to_its_last_moment() {
+    let stage = |comm: &str, threads: u32, argv: &[&str]| {
+        let facts = Facts { comm: comm.as_bytes().to_vec(), threads, ..process(7, 1, 7) };
+        is_warden(&facts, || argv.iter().map(|word| word.as_bytes().to_vec()).collect())
+    };
+    assert!(stage("exe", 1, &[WARDEN_NAME, "__warden"]));
+    assert!(stage("cookbook-tui", 1, &["/bin/cookbook-tui", FRONT]));
+    assert!(stage("cookbook-tui", 1, &[]) && stage("exe", 1, &[]));
+    assert!(!stage("cookbook-tui", 2, &[]), "a leader that left its threads behind");
+    assert!(!stage("cookbook-tui", 1, &["/bin/cookbook-tui", "ls"]));
+    assert!(!stage("sleep", 1, &[]) && !stage("sleep", 1, &[WARDEN_NAME]));
+}

@@ -54,6 +54,9 @@ pub(super) fn draw(model: &Model, area: Area, buffer: &mut Buffer) {
             (None, _) if model.met.is_some() => "not ours: its processes are not followed",
             (None, _) => "no session is selected",
             (Some(_), None) => "not looked at yet",
+            (Some(_), Some(_)) if model.current().is_some_and(|row| row.verdict == VerdictKind::Unverifiable) => {
+                "nobody can look at its processes"
+            }
             (Some(_), Some(_)) => "no processes are left",
         };
         if let Some(mut row) = Row::new(buffer, rows, 0) {
