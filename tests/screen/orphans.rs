@@ -88,6 +88,9 @@ fn an_orphan_is_reaped_after_its_preview() {
     assert!(workload.lives());
     terminal.confirm("Reap: deaf");
     assert!(ends(&workload.0));
+    // It plays out, and ends in its receipt.
+    terminal.await_text("Receipt: deaf");
+    terminal.key("Escape");
     terminal.await_that("the end of the group", |text| !text.contains("Orphans"));
     terminal.key("q");
     terminal.await_text("prompt>");
