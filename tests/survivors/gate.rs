@@ -181,7 +181,9 @@ fn assert_nobody_is_lost(host: Host, deed: &str, rounds: usize) {
         assert!(!lives, "{pid} lives after {broken} of {rounds} launches broke off, and nobody knows of it");
     }
     let listed = batch.ok(json!({ "cmd": "list" }));
-    assert!(rows(&listed, "sessions").all(|row| row["phase"] == "exited"), "{listed:#}");
+    // One whose warden died first was gone before its stop, and nobody knows how it ended.
+    let is_over = |row: &Value| row["phase"] == "exited" || row["phase"] == "failed";
+    assert!(rows(&listed, "sessions").all(is_over), "{listed:#}");
     assert_eq!(std::fs::read_dir(world.path("state/sessions")).unwrap().count(), 0, "{listed:#}");
     bystanders.assert_untouched();
 }

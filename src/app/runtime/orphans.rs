@@ -276,7 +276,7 @@ fn orphan(inner: &Inner, session: &Arc<Session>, decision: Decision) -> Orphan {
         let marked = inner.marked_of(&tether).into_iter().filter(|one| !known.contains(&one.pid));
         let unbound = marked.map(|one| Unreadable { pid: one.pid, reason: MARKED.to_owned() });
         let marked: Vec<ProcessRow> = unbound.map(|one| unbound_row(&one, &inner.inspector)).collect();
-        if !marked.is_empty() {
+        if left.is_empty() && !marked.is_empty() {
             row.verdict = row.verdict.worst(VerdictKind::Unverifiable);
             row.processes += marked.len();
         }
