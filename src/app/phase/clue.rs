@@ -197,8 +197,8 @@ impl Table {
         self.split(line).1.trim()
     }
 
-    /// Tells whether a line is of an error, by its level, which stands before its message, or by how that begins. Of a trace of Python that is the
-    /// line that names the exception.
+    /// Tells whether a line is of an error, by its level, which stands before its message, or by how that begins. Of a
+    /// trace of Python that is the line that names the exception.
     pub(super) fn is_error(before: &str, message: &str) -> bool {
         let mut words = before.split([' ', ':', '[', ']', '=']);
         let of_level = words.any(|word| matches!(word, "E" | "ERROR" | "CRITICAL" | "FATAL"));

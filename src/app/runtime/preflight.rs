@@ -16,7 +16,7 @@ use crate::app::error::{AppError, ErrorKind};
 use crate::app::phase::{
     Cause, Diagnosis, Evidence, File, Found, Holder, Served, Server, Socket, diagnose, direct, fetches, recognise,
 };
-use crate::lifecycle::inspect::{addresses_on, reachable};
+use crate::lifecycle::inspect::{addresses_on, reachable, share};
 use crate::text;
 
 /// A launch that is about to be made.
@@ -229,8 +229,7 @@ fn clashes(server: Server, host: Option<&str>, held: IpAddr) -> bool {
         return true;
     }
     // A name may stand for any address.
-    let Ok(wanted) = wanted.parse::<IpAddr>() else { return false };
-    wanted == held || (wanted.is_unspecified() && (wanted.is_ipv6() || held.is_ipv4()))
+    wanted.parse().is_ok_and(|wanted| share(wanted, held))
 }
 
 /// Tells whether a server that could not listen may have met a socket on `held`: any one where it has named no address.
